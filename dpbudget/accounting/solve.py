@@ -1,0 +1,152 @@
+"""Inverse questions: the least noise, the most steps, the largest rate for a target. The proven side, always."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpbudget.accounting import account, contour
+from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger
+from dpbudget.accounting.search import DecimalGrid, crossing, least, most
+from dpbudget.checks import MAX_STEPS
+from dpbudget.errors import Infeasible, InputError, NotCertified
+from dpbudget.model import Guarantee, Kind
+
+LEAST_SIGMA, MOST_SIGMA = 1e-3, 1e12
+LEAST_RATE = 1e-12
+
+
+@dataclass(frozen=True)
+class Target:
+    """What has to be shown: epsilon at delta, by one accountant at one tolerance."""
+
+    epsilon: float
+    delta: float
+    accountant: str = "pld"
+    tolerance: float = DEFAULT_TOLERANCE
+
+    def __post_init__(self) -> None:
+        if account.get(self.accountant).kind is Kind.ESTIMATE:
+            raise InputError(
+                "accountant",
+                f"{self.accountant} is an estimate and can't promise a target",
+                hint="Use --accountant pld, or any other that is a bound.",
+            )
+
+    def guarantee(self, ledger: Ledger) -> Guarantee:
+        return account.epsilon(ledger, self.delta, accountant=self.accountant, tolerance=self.tolerance)
+
+    def shown(self, guarantee: Guarantee) -> bool:
+        upper = guarantee.value.upper
+        return upper is not None and upper <= self.epsilon
+
+
+@dataclass(frozen=True)
+class Solution:
+    """`value` was proven to meet the target, `beside` (its neighbour on the grid, if any) was not."""
+
+    value: float
+    guarantee: Guarantee
+    beside: float | None
+    guarantee_beside: Guarantee | None
+
+
+class _Prover:
+    """Evaluates a candidate once; what can't be certified does not pass."""
+
+    def __init__(self, target: Target, ledger_at: Callable[[float], Ledger]) -> None:
+        self.target = target
+        self.ledger_at = ledger_at
+        self.seen: dict[float, Guarantee | None] = {}
+
+    def guarantee(self, value: float) -> Guarantee | None:
+        if value not in self.seen:
+            try:
+                self.seen[value] = self.target.guarantee(self.ledger_at(value))
+            except NotCertified:
+                self.seen[value] = None
+        return self.seen[value]
+
+    def passes(self, value: float) -> bool:
+        found = self.guarantee(value)
+        return found is not None and self.target.shown(found)
+
+    def steer(self, value: float) -> float:
+        """A cheap epsilon near the certified one: it only chooses where to prove."""
+        ledger = self.ledger_at(value)
+        if self.target.accountant != "pld" or not ledger.counts:
+            found = self.guarantee(value)
+            return math.inf if found is None or found.value.upper is None else found.value.upper
+        estimates = [contour.epsilon(parts, self.target.delta) for parts in ledger.directions.values()]
+        if all(estimate is not None and math.isfinite(estimate) for estimate in estimates):
+            return max(estimate for estimate in estimates if estimate is not None)
+        try:
+            rough = account.epsilon(ledger, self.target.delta, accountant="rdp")
+        except NotCertified:
+            return math.inf
+        return math.inf if rough.value.upper is None else rough.value.upper
+
+    def solution(self, value: float, beside: float | None) -> Solution:
+        found = self.guarantee(value)
+        assert found is not None  # a value is handed back only after it passed
+        return Solution(value, found, beside, None if beside is None else self.guarantee(beside))
+
+    def refusal(self, what: str, value: float) -> Infeasible:
+        found = self.guarantee(value)
+        upper = None if found is None else found.value.upper
+        if upper is None or not math.isfinite(upper):
+            return Infeasible(f"{what}: {self.target.accountant} shows no finite epsilon", hint="Use --accountant pld.")
+        return Infeasible(
+            f"{what}: {self.target.accountant} shows epsilon {upper:.5g} there, the target is {self.target.epsilon:g}",
+            nearest={"epsilon": upper},
+        )
+
+
+def sigma(ledger_at: Callable[[float], Ledger], target: Target, *, digits: int, start: float = 1.0) -> Solution:
+    """The least noise multiplier with `digits` significant digits that is proven to meet the target.
+
+    `ledger_at(sigma)` must not cost more where sigma is larger. Raises Infeasible where no noise is enough.
+    """
+    prover = _Prover(target, ledger_at)
+    grid = DecimalGrid(digits)
+    guess = crossing(prover.steer, target.epsilon, start, rising=False, low=LEAST_SIGMA, high=MOST_SIGMA,
+                     relative=0.02 * 10.0**-digits)  # fmt: skip
+    low, high = grid.near(LEAST_SIGMA), grid.near(MOST_SIGMA)
+    index = least(lambda i: prover.passes(grid.value(i)), grid.at_most(guess) + 1, low, high)
+    if index is None:
+        raise prover.refusal("no noise multiplier meets the target, not even 1e12", grid.value(high))
+    return prover.solution(grid.value(index), grid.value(index - 1) if index > low else None)
+
+
+def steps(ledger_at: Callable[[int], Ledger], target: Target, *, start: int = 1000) -> Solution:
+    """The most steps that are proven to meet the target. Raises Infeasible where not even one does."""
+    prover = _Prover(target, lambda value: ledger_at(int(value)))
+    guess = crossing(lambda t: prover.steer(max(1, round(t))), target.epsilon, start, rising=True, low=1, high=MAX_STEPS,
+                     relative=1e-4)  # fmt: skip
+    index = most(lambda t: prover.passes(t), math.floor(guess), 1, MAX_STEPS)
+    if index is None:
+        raise prover.refusal("not even one step meets the target", 1)
+    return prover.solution(index, index + 1 if index < MAX_STEPS else None)
+
+
+def rate(ledger_at: Callable[[float], Ledger], target: Target, *, digits: int, start: float = 0.01) -> Solution:
+    """The largest sampling rate with `digits` significant digits that is proven to meet the target."""
+    prover = _Prover(target, ledger_at)
+    grid = DecimalGrid(digits)
+    guess = crossing(prover.steer, target.epsilon, start, rising=True, low=LEAST_RATE, high=1.0,
+                     relative=0.02 * 10.0**-digits)  # fmt: skip
+    low, high = grid.near(LEAST_RATE), grid.near(1.0)
+    index = most(lambda i: prover.passes(grid.value(i)), grid.at_most(guess), low, high)
+    if index is None:
+        raise prover.refusal("no sampling rate meets the target, not even 1e-12", grid.value(low))
+    return prover.solution(grid.value(index), grid.value(index + 1) if index < high else None)
+
+
+def batch(ledger_at: Callable[[int], Ledger], target: Target, *, dataset_size: int, start: int) -> Solution:
+    """The largest whole batch that is proven to meet the target. Raises Infeasible where not even one record does."""
+    prover = _Prover(target, lambda value: ledger_at(int(value)))
+    index = most(lambda b: prover.passes(b), start, 1, dataset_size)
+    if index is None:
+        raise prover.refusal("not even a batch of one record meets the target", 1)
+    return prover.solution(index, index + 1 if index < dataset_size else None)

@@ -1,0 +1,104 @@
+"""Validators: each takes a parameter name and a value, returns the value or raises InputError. NaN always fails."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpbudget.errors import InputError
+
+MAX_STEPS = 10**9
+
+
+def number(parameter: str, text: str | float | Fraction) -> Fraction:
+    """The exact rational that a decimal text ("1e4", "0.01", "1/60") or a float stands for; finite."""
+    if isinstance(text, Fraction):
+        return text
+    if isinstance(text, (bool,)) or not isinstance(text, (str, int, float)):
+        raise InputError(parameter, f"{text!r} is not a number")
+    shown = str(text).strip()
+    parts = shown.split("/")
+    try:
+        values = [float(part) for part in parts]
+    except ValueError:
+        raise InputError(parameter, f"{shown!r} is not a number", hint="Write 0.01, 1e-5 or 1/60.") from None
+    if len(values) > 2 or any(math.isnan(v) for v in values):
+        raise InputError(parameter, f"{shown} is not a number", hint="Write 0.01, 1e-5 or 1/60.")
+    if any(math.isinf(v) for v in values):
+        raise InputError(parameter, f"{shown} is not a finite number", hint="Give a value below 1e308.")
+    if len(values) == 2 and values[1] == 0:
+        raise InputError(parameter, f"{shown} divides by zero")
+    if any(v == 0 and any(c in "123456789" for c in p.lower().split("e")[0]) for p, v in zip(parts, values, strict=True)):
+        raise InputError(parameter, f"{shown} is too small to be told from 0", hint="The smallest value is about 1e-307.")
+    exact = [Fraction(part.strip()) for part in parts]
+    return exact[0] / exact[1] if len(exact) == 2 else exact[0]
+
+
+def real(parameter: str, value: float | Fraction) -> float:
+    result = float(value)
+    if not math.isfinite(result):
+        raise InputError(parameter, f"{value} is not a finite number")
+    return result
+
+
+def _plain(value: float | Fraction) -> str:
+    return f"{float(value):.12g}"
+
+
+def positive(parameter: str, value: float | Fraction, *, hint: str = "") -> float:
+    result = real(parameter, value)
+    if not result > 0:
+        raise InputError(parameter, f"{_plain(value)} is not above 0", hint=hint)
+    return result
+
+
+def non_negative(parameter: str, value: float | Fraction, *, hint: str = "") -> float:
+    result = real(parameter, value)
+    if not result >= 0:
+        raise InputError(parameter, f"{_plain(value)} is negative", hint=hint)
+    return result
+
+
+def sampling_rate(value: float | Fraction, parameter: str = "sampling_rate") -> float:
+    result = real(parameter, value)
+    if not 0 < result <= 1:
+        hint = "The sampling rate is the chance of one record to be in a batch."
+        if result > 1:
+            hint = f"If {_plain(value)} is a batch size, pass --batch-size {_plain(value)} --dataset-size N."
+        raise InputError(parameter, f"{_plain(value)} is not in (0, 1]", hint=hint)
+    return result
+
+
+def delta(value: float | Fraction, parameter: str = "delta") -> float:
+    result = real(parameter, value)
+    if not 0 < result < 1:
+        hint = "delta is a probability well below 1 / dataset size, for example 1e-5."
+        raise InputError(parameter, f"{_plain(value)} is not in (0, 1)", hint=hint)
+    return result
+
+
+def noise_multiplier(value: float | Fraction, parameter: str = "noise_multiplier") -> float:
+    """Zero is allowed: it means no noise, and no guarantee."""
+    hint = "The noise multiplier is the noise's standard deviation divided by the clipping norm."
+    return non_negative(parameter, value, hint=hint)
+
+
+def epsilon(value: float | Fraction, parameter: str = "epsilon") -> float:
+    return non_negative(parameter, value)
+
+
+def whole(parameter: str, value: float | Fraction, *, least: int = 1, most: int | None = None, hint: str = "") -> int:
+    exact = number(parameter, value)
+    if exact.denominator != 1:
+        raise InputError(parameter, f"{_plain(exact)} is not a whole number", hint=hint)
+    result = int(exact)
+    if result < least:
+        raise InputError(parameter, f"{result} is below {least}", hint=hint)
+    if most is not None and result > most:
+        raise InputError(parameter, f"{_plain(result)} is above {most:,}", hint=hint)
+    return result
+
+
+def steps(value: float | Fraction, parameter: str = "steps") -> int:
+    hint = "Steps are noisy updates (optimizer steps, not micro-batches); round a fractional count up."
+    return whole(parameter, value, least=0, most=MAX_STEPS, hint=hint)
