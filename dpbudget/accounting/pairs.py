@@ -64,6 +64,10 @@ class Pair(ABC):
         """Log density of the continuous part of Q where Q > 0."""
         return self.log_p(x) - self.loss(x)
 
+    def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
+        """(loss(x), log_p(x)), for pairs whose density is written with the loss."""
+        return self.loss(x), self.log_p(x)
+
 
 def log_mixture_ratio(rate: float, exponent: Array) -> Array:
     """log(1 - rate + rate e^exponent) with relative accuracy, rate in (0, 1], also for huge |exponent|."""
@@ -111,6 +115,10 @@ class SampledGaussianRemove(Pair):
 
     def log_q(self, x: Array) -> Array:
         return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI
+
+    def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
+        loss = self.loss(x)
+        return loss, self.log_q(x) + loss
 
     def support(self, log_tail: float) -> tuple[float, float]:
         z = -float(ndtri_exp(log_tail))

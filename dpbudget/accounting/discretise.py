@@ -1,0 +1,226 @@
+"""A pair on the lattice of losses h, 2h, 3h, ...: the least measure above it and a tangent measure below it.
+
+Both come from the same positive integrals over the cells [l_i, l_i + h] of the loss, so that the masses keep their
+relative accuracy in the tails and the two measures agree wherever they should. In P-units, with d = L - l_i:
+
+    mass_i = int_cell dP,   a_i = int_cell (1 - e^-d) dP = int_cell (r - y_i) dQ,   b_i = int_cell (y_{i+1} - r) dQ,
+
+r = e^L, y_i = e^{l_i}; b_i = (e^h - 1) mass_i - e^h a_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbudget.accounting.pairs import Array, Pair
+
+ROUND = 2.0**-53
+_ORDERS = ((1 / 256, 3), (1 / 32, 4), (1 / 8, 6), (1 / 2, 10), (np.inf, 16))
+
+
+@dataclass(frozen=True)
+class LatticeMeasure:
+    """P-masses at the losses step * (first + 0, 1, ...) and at infinity; the Q-mass at a loss l is e^-l times it.
+
+    lost_mass: P-mass of the pair that this measure leaves out (a lower measure only).
+    """
+
+    first: int
+    step: float
+    mass: Array
+    infinite: float
+
+
+@dataclass(frozen=True)
+class Discretised:
+    """Two measures around a pair. loss_error: the computed masses belong to losses that are off by at most this.
+
+    mass_error: relative error of each mass (quadrature and round-off).
+    """
+
+    upper: LatticeMeasure
+    lower: LatticeMeasure
+    loss_error: float
+    mass_error: float
+
+
+@lru_cache(maxsize=8)
+def _legendre(order: int) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(order)
+    return (x + 1) / 2, w / 2
+
+
+def panel_edges(pair: Pair, log_tail: float, extra: Array | None = None) -> Array:
+    """Edges in x of panels no wider than `pair.panel`, covering all but e^log_tail of P on either side.
+
+    Breaks of the pair and the points of `extra` (increasing) inside are edges too. Empty for a purely atomic pair.
+    """
+    lo, hi = pair.support(log_tail)
+    if not (hi > lo):
+        return np.empty(0)
+    count = max(1, int(np.ceil((hi - lo) / pair.panel)))
+    points = [np.linspace(lo, hi, count + 1), np.asarray(pair.breaks, dtype=np.float64)]
+    if extra is not None:
+        points.append(extra)
+    edges = np.sort(np.concatenate(points), kind="stable")
+    edges = edges[(edges >= lo) & (edges <= hi)]
+    return edges[np.append(True, np.diff(edges) > 0)]
+
+
+def panel_nodes(pair: Pair, edges: Array) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+    """Panels in groups of one quadrature order: their indices, the nodes and the weights, shape (panels, order) each.
+
+    The error of m Gauss-Legendre points on a width w falls like (w / 4a)^(2m), a the distance in the complex plane
+    over which the integrand keeps its size; that 16 points are exact on `pair.panel` gives a >= panel / 2, and each
+    order below then leaves less than 1e-16 of the panel's mass.
+    """
+    width = np.diff(edges)
+    ratio, previous = width / pair.panel, 0.0
+    for bound, order in _ORDERS:
+        which = np.flatnonzero((ratio > previous) & (ratio <= bound))
+        previous = bound
+        if which.size:
+            x, w = _legendre(order)
+            yield which, edges[which, None] + width[which, None] * x, width[which, None] * w
+
+
+def truncated_mass(pair: Pair, edges: Array) -> float:
+    """P-mass outside the panels, rounded up."""
+    if not edges.size:
+        return 0.0
+    return float(np.exp(pair.log_upper_tail(edges[-1])) + np.exp(pair.log_lower_tail(edges[0]))) * (1 + 1e-9)
+
+
+def discretise(pair: Pair, step: float, log_tail: float) -> Discretised:
+    """Upper and lower lattice measures of a pair.
+
+    The upper one is the connect-the-dots measure as stochastic rounding of the loss (Doroshenko et al. 2022,
+    arXiv:2207.04380): it keeps int dP and int dQ of every cell, and dominates; what the truncation leaves out is
+    moved to infinity. The lower one is `tangent_measure`; it leaves the truncated mass out.
+    """
+    with np.errstate(under="ignore", over="ignore"):
+        first, half_mass, half_gain, loss_error, log_density = _half_cells(pair, step, log_tail)
+        dropped = truncated_mass(pair, panel_edges(pair, log_tail))
+        mass = half_mass[0::2] + half_mass[1::2]
+        gain = half_gain[0::2] + half_gain[1::2]
+        left = half_gain[0::2]
+        right = np.maximum(np.expm1(step) * half_mass[1::2] - np.exp(step) * half_gain[1::2], 0.0)
+        dots = connect_the_dots(mass, gain, step)
+        tangents = tangent_measure(dots, mass, gain, left, right, step)
+    infinite = pair.infinite_mass
+    mass_error = ROUND * (24 + 2 * log_density)
+    return Discretised(
+        LatticeMeasure(first, step, dots, infinite + dropped),
+        LatticeMeasure(first, step, tangents, infinite),
+        loss_error,
+        mass_error,
+    )
+
+
+def _half_cells(pair: Pair, step: float, log_tail: float) -> tuple[int, Array, Array, float, float]:
+    """First cell, P-mass and gain int (1 - e^-d) dP of each half cell; error of the losses; largest |log density|."""
+    outer = panel_edges(pair, log_tail)
+    ends = [loss for loss, _ in pair.atoms]
+    if outer.size:
+        ends += [float(v) for v in pair.loss(outer[[0, -1]])]
+    first, last = int(np.floor(min(ends) / step)), int(np.floor(max(ends) / step)) + 1
+    halves = 2 * (last - first)
+    mass, gain, excess, log_density = np.zeros(halves), np.zeros(halves), 0.0, 0.0
+    if outer.size:
+        cuts = pair.inverse_loss(step / 2 * np.arange(2 * first + 1, 2 * last))
+        edges = panel_edges(pair, log_tail, cuts)
+        home = np.searchsorted(cuts, (edges[1:] + edges[:-1]) / 2)
+        for which, x, weight in panel_nodes(pair, edges):
+            loss, log_p = pair.loss_and_log_p(x)
+            here = home[which]
+            d = loss - (step * (first + here // 2))[:, None]
+            excess = max(excess, -float(d.min()), float(d.max()) - step)
+            log_density = max(log_density, -float(log_p.min()))
+            p = weight * np.exp(log_p)
+            rise = -np.expm1(-np.clip(d, 0.0, step))
+            mass += np.bincount(here, p.sum(axis=1), halves)
+            gain += np.bincount(here, (p * rise).sum(axis=1), halves)
+    for loss, p in pair.atoms:
+        cell = min(int(np.floor(loss / step)), last - 1)
+        d = loss - step * cell
+        excess = max(excess, -d, d - step)
+        home_half = 2 * (cell - first) + int(d > step / 2)
+        mass[home_half] += p
+        gain[home_half] += -p * np.expm1(-min(max(d, 0.0), step))
+    loss_error = max(excess, 0.0) + 16 * ROUND * max(map(abs, ends))
+    return first, mass, gain, loss_error, log_density
+
+
+def connect_the_dots(mass: Array, gain: Array, step: float) -> Array:
+    """Masses on the n + 1 edges of n cells: a loss l_i + d goes up with probability (1 - e^-d) / (1 - e^-h)."""
+    up = np.minimum(gain / -np.expm1(-step), mass)
+    out = np.zeros(mass.size + 1)
+    out[:-1] += mass - up
+    out[1:] += up
+    return out
+
+
+def tangent_measure(dots: Array, mass: Array, gain: Array, left: Array, right: Array, step: float) -> Array:
+    """Masses on the lattice whose hockey-stick function G lies below g, that of the pair, on all of y >= 0.
+
+    In cell i take the tangent of g at the middle loss: g_i exceeds it at y_i by A_i = left_i (int over r <= t of
+    (r - y_i) dQ), g_{i+1} at y_{i+1} by B_i = right_i. With c_i = max(A_i, B_{i-1}), G_i = g_i - c_i every chord
+    of G lies below a tangent, provided that B_i <= g_{i+1} in each cell (otherwise t = y_{i+1}: A_i = gain_i,
+    B_i = 0, always so in the last one). Replacing G by a smaller convex function with kinks on the lattice keeps all
+    this, and so does dropping mass. Products of such measures lie below products of pairs, whatever their total
+    masses: replace one factor at a time, H_{P1xP2|Q1xQ2}(y) = int p2 H_{P1|Q1}(y q2 / p2).
+    """
+    h_up, h_down = np.expm1(step), -np.expm1(-step)
+    later = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+    floor = np.append(gain[1:] + h_down * later[2:], 0.0)  # at most g_{i+1}: what cell i+1 and all later ones add to it
+    fits = right <= floor * (1 - 1e-12)
+    c = np.zeros(dots.size)
+    c[:-1] = np.where(fits, left, gain)
+    c[1:] = np.maximum(c[1:], np.where(fits, right, 0.0))
+    jump = np.diff(c)
+    p = dots.copy()
+    p[:-1] -= jump / h_up
+    p[1:] += jump / h_down
+    p[0] += c[0]
+    spread = np.abs(c) / h_down
+    spread[1:] += np.abs(c[:-1]) / h_down
+    spread[:-1] += np.abs(c[1:]) / h_up
+    p = convex_minorant(p, step)
+    return np.asarray(np.maximum(p - 8 * ROUND * (dots + spread), 0.0))
+
+
+def convex_minorant(p: Array, step: float) -> Array:
+    """Remove the nodes of negative mass, where G is concave, each by the chord of its neighbours, until none is left.
+
+    A removed mass goes to the neighbours so that int dP and int dQ are kept; with a negative one this lowers G. Left
+    of the first node stands y = 0, which holds no P-mass, so that a first node gives all its P-mass to the second.
+    """
+    if p.min() >= 0:
+        return p
+    p, index = p.copy(), np.arange(p.size)
+    while index.size > 1:
+        bad = p[index] < 0
+        if not bad.any():
+            break
+        crowded = np.zeros(bad.size, dtype=bool)
+        crowded[1:] |= bad[:-1]
+        crowded[:-1] |= bad[1:]
+        where = np.flatnonzero(bad & (~crowded | (np.arange(bad.size) % 2 == 0)))
+        inner = where[(where > 0) & (where < index.size - 1)]
+        below, here, above = index[inner - 1], index[inner], index[inner + 1]
+        up = np.expm1(-step * (here - below)) / np.expm1(-step * (above - below))
+        np.add.at(p, above, p[here] * up)
+        np.add.at(p, below, p[here] * (1 - up))
+        if where[0] == 0:
+            p[index[1]] += p[index[0]]
+        if where[-1] == index.size - 1:
+            p[index[-2]] += p[index[-1]]
+        p[index[where]] = 0.0
+        index = np.delete(index, where)
+    return np.maximum(p, 0.0)
