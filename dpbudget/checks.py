@@ -28,8 +28,12 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
         raise InputError(parameter, f"{shown} is not a finite number", hint="Give a value below 1e308.")
     if len(values) == 2 and values[1] == 0:
         raise InputError(parameter, f"{shown} divides by zero")
-    if any(v == 0 and any(c in "123456789" for c in p.lower().split("e")[0]) for p, v in zip(parts, values, strict=True)):
-        raise InputError(parameter, f"{shown} is too small to be told from 0", hint="The smallest value is about 1e-307.")
+    if any(
+        v == 0 and any(c in "123456789" for c in p.lower().split("e")[0]) for p, v in zip(parts, values, strict=True)
+    ):
+        raise InputError(
+            parameter, f"{shown} is too small to be told from 0", hint="The smallest value is about 1e-307."
+        )
     exact = [Fraction(part.strip()) for part in parts]
     return exact[0] / exact[1] if len(exact) == 2 else exact[0]
 

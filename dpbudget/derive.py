@@ -58,13 +58,17 @@ def steps(
     return checks.steps(count, "epochs")
 
 
-def noise_multiplier(noise_std: float, clip_norm: float, *, noise_on: str = "sum", batch_size: int | None = None) -> float:
+def noise_multiplier(
+    noise_std: float, clip_norm: float, *, noise_on: str = "sum", batch_size: int | None = None
+) -> float:
     """std / C. Where the standard deviation is of the averaged gradient, the sum's is batch size times as large."""
     checks.non_negative("noise_std", noise_std)
     checks.positive("clip_norm", clip_norm)
     if noise_on == "mean":
         if batch_size is None:
-            raise InputError("noise_on", "mean needs the batch size that the sum is divided by", hint="Pass --batch-size.")
+            raise InputError(
+                "noise_on", "mean needs the batch size that the sum is divided by", hint="Pass --batch-size."
+            )
         return checks.real("noise_std", noise_std * batch_size / clip_norm)
     return checks.real("noise_std", noise_std / clip_norm)
 

@@ -1,10 +1,10 @@
 """Every error that dpbudget raises on purpose, and the exit code that each one means.
 
-    DpbudgetError
-      InputError          2   a value or a combination that has no meaning; names the parameter and the way out
-      Infeasible          3   no value meets the target; carries the nearest target that can be met
-      NotCertified        4   there is no finite certified bound: unbounded, only an estimate, a limit reached
-      ContradictionError 70   certified engines contradict each other: a defect in dpbudget
+DpbudgetError
+  InputError          2   a value or a combination that has no meaning; names the parameter and the way out
+  Infeasible          3   no value meets the target; carries the nearest target that can be met
+  NotCertified        4   there is no finite certified bound: unbounded, only an estimate, a limit reached
+  ContradictionError 70   certified engines contradict each other: a defect in dpbudget
 """
 
 from __future__ import annotations

@@ -137,3 +137,21 @@ class Guarantee:
     kind: Kind
     value: Interval
     detail: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def lower(self) -> float | None:
+        return self.value.lower
+
+    @property
+    def upper(self) -> float | None:
+        return self.value.upper
+
+    @property
+    def estimate(self) -> float | None:
+        return self.value.estimate
+
+    def __float__(self) -> float:
+        """The guarantee: the proven upper end. An estimate has none, and does not pass for one."""
+        if self.value.upper is None:
+            raise TypeError(f"{self.accountant} gives an estimate, not a guarantee; read .estimate")
+        return self.value.upper

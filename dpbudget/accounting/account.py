@@ -35,7 +35,8 @@ NO_NOISE = "no noise is added: the output reveals a record, and no epsilon is fi
 def _canonical(mechanism: Mechanism) -> Mechanism:
     """A full batch, or a rate of 1, is a plain Gaussian release."""
     if isinstance(mechanism, SampledGaussian) and (
-        mechanism.sampling is Sampling.FULL_BATCH or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
+        mechanism.sampling is Sampling.FULL_BATCH
+        or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
     ):
         return Gaussian(mechanism.noise_multiplier, mechanism.group_size)
     return mechanism
@@ -319,7 +320,9 @@ ACCOUNTANTS: Mapping[str, Accountant] = {
         ),
         Accountant("basic", Kind.UPPER_BOUND, "sum of the steps", "arXiv:1807.01647", *_composition("basic")),
         Accountant("strong", Kind.UPPER_BOUND, "Dwork-Rothblum-Vadhan", "FOCS 2010", *_composition("strong")),
-        Accountant("kov", Kind.UPPER_BOUND, "Kairouz-Oh-Viswanath, closed form", "arXiv:1311.0776", *_composition("kov")),
+        Accountant(
+            "kov", Kind.UPPER_BOUND, "Kairouz-Oh-Viswanath, closed form", "arXiv:1311.0776", *_composition("kov")
+        ),
         Accountant(
             "kov-exact",
             Kind.UPPER_BOUND,
@@ -350,7 +353,9 @@ ACCOUNTANTS: Mapping[str, Accountant] = {
 
 def get(name: str) -> Accountant:
     if name not in ACCOUNTANTS:
-        raise InputError("accountant", f"{name!r} is not an accountant", hint=f"Choose from {', '.join(ACCOUNTANTS)}, all.")
+        raise InputError(
+            "accountant", f"{name!r} is not an accountant", hint=f"Choose from {', '.join(ACCOUNTANTS)}, all."
+        )
     return ACCOUNTANTS[name]
 
 
@@ -380,7 +385,9 @@ def _ask(
     return guarantee
 
 
-def epsilon(ledger: Ledger, delta: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE) -> Guarantee:
+def epsilon(
+    ledger: Ledger, delta: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
+) -> Guarantee:
     """Epsilon of all releases at delta, by one accountant. Upper ends err upwards only, lower ends downwards only.
 
     Raises InputError where the accountant has no proof for a mechanism, NotCertified where no bound was reached.
@@ -389,7 +396,9 @@ def epsilon(ledger: Ledger, delta: float, *, accountant: str = "pld", tolerance:
     return _ask(chosen, chosen.epsilon, ledger, delta, tolerance, math.inf)
 
 
-def delta(ledger: Ledger, epsilon: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE) -> Guarantee:
+def delta(
+    ledger: Ledger, epsilon: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
+) -> Guarantee:
     """Delta of all releases at epsilon >= 0, by one accountant. Directions of error as for epsilon."""
     chosen = get(accountant)
     return _ask(chosen, chosen.delta, ledger, epsilon, tolerance, 1.0)

@@ -51,6 +51,9 @@ class Solution:
     beside: float | None
     guarantee_beside: Guarantee | None
 
+    def __float__(self) -> float:
+        return float(self.value)
+
 
 class _Prover:
     """Evaluates a candidate once; what can't be certified does not pass."""

@@ -1,0 +1,51 @@
+# `make` lists the targets. Everything runs in the project's own virtual environment, .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint format bench completions clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpbudget needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.package: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(STAMP): $(VENV)/.package
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.package ## set everything up and show the main job
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: lint ## set everything up and run the tests, lint and type checks
+	$(PYTEST) -n 2
+
+test-slow: $(STAMP) ## the long references: thousands of configurations against independent truth
+	$(PYTEST) -n 2 -m slow
+
+lint: $(STAMP) ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff lay out the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: ## measure against the peers, in an environment of their own
+	sh benchmarks/run.sh
+
+completions: $(VENV)/.package ## write the shell completion scripts
+	$(BIN)/python completions/generate.py
+
+clean: ## remove the virtual environments and caches
+	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,30 @@
+"""dpbudget: certified privacy budgets for differentially private training.
+
+>>> import dpbudget
+>>> spent = dpbudget.epsilon(noise_multiplier=1.1, batch_size=256, dataset_size=60000, epochs=60, delta=1e-5)
+
+Importing the package loads neither numpy nor scipy; the first question does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpbudget.version import __version__
+
+if TYPE_CHECKING:
+    from dpbudget.api import Accountant, delta, epsilon, gaussian, rate, sigma, steps
+
+__all__ = ["Accountant", "__version__", "delta", "epsilon", "gaussian", "rate", "sigma", "steps"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from dpbudget import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'dpbudget' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""python -m dpbudget."""
+
+from dpbudget.cli import main
+
+main()

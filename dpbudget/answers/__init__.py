@@ -1,0 +1,1 @@
+"""From a run and a question to a Report: the layer between the accounting core and the renderers."""

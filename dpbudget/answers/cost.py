@@ -1,0 +1,155 @@
+"""What a run costs: epsilon at one or more deltas, delta at an epsilon, by every accountant that was asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dpbudget.accounting import account
+from dpbudget.accounting.account import ACCOUNTANTS, Ledger
+from dpbudget.answers import advice, words
+from dpbudget.errors import InputError
+from dpbudget.model import Guarantee, Kind
+from dpbudget.report import Cell, Quantity, Range, Report, Rounding, Table, guarantee_json, interval_json
+from dpbudget.run import Run
+
+
+def accountants(names: str) -> list[str]:
+    """The accountants that a comma-separated list names; `all` stays one word until the run is known."""
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    if not chosen:
+        raise InputError("accountant", "names no accountant", hint=f"Choose from {', '.join(ACCOUNTANTS)}, all.")
+    for name in chosen:
+        if name != "all":
+            account.get(name)
+    return list(dict.fromkeys(chosen))
+
+
+def _ask(ledger: Ledger, quantity: str, argument: float, names: Sequence[str], tolerance: float) -> list[Guarantee]:
+    """Under `all`, an accountant that has no proof for this run is left out; named by itself, it is an error."""
+    ask = account.epsilon if quantity == "epsilon" else account.delta
+    everything = "all" in names
+    found = []
+    for name in list(ACCOUNTANTS) if everything else names:
+        try:
+            found.append(ask(ledger, argument, accountant=name, tolerance=tolerance))
+        except InputError:
+            if not everything or name in names:
+                raise
+    account.cross_check(found)
+    return found
+
+
+def primary(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """The number that is the answer: the first bound that was asked for, else the first estimate."""
+    return next((g for g in guarantees if g.kind is not Kind.ESTIMATE), guarantees[0])
+
+
+def epsilon(
+    run: Run,
+    deltas: Sequence[float],
+    *,
+    accountant: str = "pld,rdp",
+    tolerance: float = account.DEFAULT_TOLERANCE,
+    max_epsilon: float | None = None,
+) -> Report:
+    """Epsilon at each delta; the first delta is the answer, all of them stand in `curve` where there are several."""
+    ledger = Ledger.of(run.releases(), run.adjacency)
+    names = accountants(accountant)
+    curve = [(d, _ask(ledger, "epsilon", d, names, tolerance)) for d in deltas]
+    report = _report(run, "epsilon", "delta", curve)
+    if max_epsilon is not None:
+        gate(report, [primary(found) for _, found in curve], max_epsilon)
+    return report
+
+
+def delta(
+    run: Run, epsilons: Sequence[float], *, accountant: str = "pld,rdp", tolerance: float = account.DEFAULT_TOLERANCE
+) -> Report:
+    """Delta at each epsilon; shaped as the report of `epsilon`."""
+    ledger = Ledger.of(run.releases(), run.adjacency)
+    names = accountants(accountant)
+    return _report(run, "delta", "epsilon", [(e, _ask(ledger, "delta", e, names, tolerance)) for e in epsilons])
+
+
+def gate(report: Report, answers: Sequence[Guarantee], max_epsilon: float) -> None:
+    """Fail closed: only a proven upper end at or below the limit passes."""
+    report.input = {**report.input, "max_epsilon": max_epsilon}
+    uppers = [answer.value.upper for answer in answers]
+    if report.exit_code == 0 and not all(upper is not None and upper <= max_epsilon for upper in uppers):
+        report.status, report.exit_code = "exceeded", 3
+        report.headline += " - above --max-epsilon {}"
+        report.answers = [*report.answers, Quantity(max_epsilon)]
+
+
+def _report(run: Run, quantity: str, given: str, curve: Sequence[tuple[float, list[Guarantee]]]) -> Report:
+    argument, guarantees = curve[0]
+    answer = primary(guarantees)
+    result: dict[str, Any] = {
+        "accountant": answer.accountant,
+        quantity: interval_json(answer.value),
+        "accountants": [guarantee_json(g, quantity) for g in guarantees],
+    }
+    arguments = [a for a, _ in curve]
+    if len(curve) > 1:
+        result["curve"] = [
+            {
+                given: a,
+                "accountant": primary(found).accountant,
+                quantity: interval_json(primary(found).value),
+                "accountants": [guarantee_json(g, quantity) for g in found],
+            }
+            for a, found in curve
+        ]
+    headline, status, exit_code = _verdict(quantity, given, answer)
+    if status != "ok":
+        result["status"] = status
+    upper = answer.value.estimate if answer.kind is Kind.ESTIMATE else answer.value.upper
+    rows: list[list[Cell]] = [
+        [
+            *([Quantity(a)] if len(curve) > 1 else []),
+            g.accountant,
+            words.proves(g),
+            Range(g.value),
+            words.remark(g),
+        ]
+        for a, found in curve
+        for g in found
+    ]
+    columns = (*([given] if len(curve) > 1 else []), "accountant", "proves", quantity, "remark")
+    deltas = arguments if given == "delta" else []
+    return Report(
+        command=quantity,
+        input={**run.input(), given: arguments if len(curve) > 1 else argument},
+        assumptions=run.assumptions(),
+        result=result,
+        headline=headline,
+        answers=[
+            Quantity(upper, Rounding.UP if answer.kind is not Kind.ESTIMATE else Rounding.NEAREST),
+            Quantity(argument),
+        ],
+        value=Quantity(upper, Rounding.UP),
+        facts=words.facts(run),
+        main=Table(columns, rows),
+        notes=[words.assumptions(run)],
+        explanation=[
+            words.PARAMETERS,
+            *(words.how(g, ACCOUNTANTS[g.accountant].title, ACCOUNTANTS[g.accountant].source) for g in guarantees),
+        ],
+        warnings=[*advice.of_run(run, deltas), *advice.of_guarantees(guarantees)],
+        status=status,
+        exit_code=exit_code,
+    )
+
+
+def _verdict(quantity: str, given: str, answer: Guarantee) -> tuple[str, str, int]:
+    """Headline, status and exit code: only a finite proven number is an answer."""
+    if answer.kind is Kind.ESTIMATE:
+        return f"{quantity} is about {{}} at {given} {{}}: an estimate, not a guarantee", "estimate", 4
+    upper = answer.value.upper
+    unbounded = upper == math.inf or (quantity == "delta" and "reason" in answer.detail and upper == 1)
+    if unbounded:
+        reason = answer.detail.get("reason") or f"{answer.accountant} shows no finite bound here"
+        return f"{quantity} is unbounded at {given} {{1}}: {reason}", "unbounded", 4
+    return f"{quantity} <= {{}} at {given} {{}}", "ok", 0

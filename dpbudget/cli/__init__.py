@@ -1,0 +1,87 @@
+"""The command line: thin commands over dpbudget.answers. Numerics are imported only when an answer is computed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from dpbudget.cli import cost, inverse, shell
+from dpbudget.cli.options import CONTEXT, takes_groups
+from dpbudget.errors import DpbudgetError
+from dpbudget.version import __version__
+
+app = typer.Typer(
+    name="dpbudget",
+    help="Privacy-budget calculator and planner for differentially private training, with certified bounds.",
+    epilog="Exit codes: 0 computed or within budget; 2 wrong input; 3 over budget or infeasible; 4 no certified bound; "
+    "70 internal error.",
+    context_settings=CONTEXT,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+COMMANDS = (
+    cost.epsilon,
+    cost.delta,
+    inverse.sigma,
+    inverse.steps,
+    inverse.rate,
+    inverse.gaussian,
+    cost.explain,
+)
+for _command in COMMANDS:
+    app.command(_command.__name__, context_settings=CONTEXT)(takes_groups(_command))
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"dpbudget {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def _usage_error(error: Any) -> int:
+    """The parser's own complaints, in this tool's words and on stderr."""
+    text = str(error.format_message()).strip().replace("\n", " ")
+    shell.complain(f"error: {text[:1].lower() + text[1:]}", "Run dpbudget --help, or dpbudget COMMAND --help.")
+    return 2
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every way out goes through an exit code of the contract."""
+    try:
+        code = app(arguments, prog_name="dpbudget", standalone_mode=False)
+        sys.stdout.flush()
+        if isinstance(code, int) and code:
+            sys.exit(code)
+    except DpbudgetError as error:
+        sys.exit(shell.report_error(error))
+    except KeyboardInterrupt:
+        shell.complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            sys.exit(_usage_error(error))
+        if os.environ.get("DPBUDGET_DEBUG"):
+            raise
+        shell.complain(
+            f"error: internal error: {type(error).__name__}: {error}",
+            "Please report this with the exact command line; DPBUDGET_DEBUG=1 prints where it happened.",
+        )
+        sys.exit(70)

@@ -1,0 +1,60 @@
+"""dpbudget epsilon, delta, explain: what a run costs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dpbudget import checks
+from dpbudget.cli import shell
+from dpbudget.cli.options import DeltaOption, EngineOptions, EpsilonOption, GateOption, OutputOptions, RunOptions
+from dpbudget.report import Report
+
+
+def epsilon(
+    run: RunOptions, delta: DeltaOption, gate: GateOption, engine: EngineOptions, output: OutputOptions
+) -> None:
+    """What a training run costs: epsilon at a delta.
+
+    dpbudget epsilon --sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
+    """
+
+    def build() -> Report:
+        resolved = shell.run_of(run)
+        deltas = shell.deltas_of(delta, resolved)
+        limit = None
+        if gate.max_epsilon is not None:
+            limit = checks.epsilon(checks.number("max_epsilon", gate.max_epsilon), "max_epsilon")
+        tolerance = shell.tolerance_of(engine)
+        from dpbudget.answers import cost
+
+        return cost.epsilon(resolved, deltas, accountant=engine.accountant, tolerance=tolerance, max_epsilon=limit)
+
+    shell.answer(output, build)
+
+
+def explain(
+    run: RunOptions, delta: DeltaOption, gate: GateOption, engine: EngineOptions, output: OutputOptions
+) -> None:
+    """The same as `epsilon --explain`: the number, where it comes from, and what each parameter does.
+
+    dpbudget explain --sigma 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
+    """
+    epsilon(run, delta, gate, engine, dataclasses.replace(output, explain=True))
+
+
+def delta(run: RunOptions, epsilon: EpsilonOption, engine: EngineOptions, output: OutputOptions) -> None:
+    """What a training run costs: delta at an epsilon, or at a list of them.
+
+    dpbudget delta --sigma 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
+    """
+
+    def build() -> Report:
+        resolved = shell.run_of(run)
+        texts = (epsilon.epsilon or "").split(",")
+        epsilons = [shell.epsilon_of(text or None) for text in texts]
+        tolerance = shell.tolerance_of(engine)
+        from dpbudget.answers import cost
+
+        return cost.delta(resolved, epsilons, accountant=engine.accountant, tolerance=tolerance)
+
+    shell.answer(output, build)

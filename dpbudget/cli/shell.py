@@ -1,0 +1,172 @@
+"""Between the shell and the answers: parse, print, and turn every error into a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbudget import checks, derive
+from dpbudget.cli.options import DeltaOption, EngineOptions, OutputOptions, RunOptions
+from dpbudget.errors import DpbudgetError, InputError
+from dpbudget.run import Run, resolve
+
+if TYPE_CHECKING:
+    from dpbudget.report import Report
+
+FORMATS = ("text", "json", "markdown", "csv", "value", "statement")
+
+
+def option(parameter: str) -> str:
+    return "--" + parameter.replace("_", "-")
+
+
+def run_of(options: RunOptions, *, unknown: str = "") -> Run:
+    """The run that the options describe. `unknown` is what the command solves for, and may not be given."""
+    given: dict[str, Any] = asdict(options)
+    clashes = {"noise_multiplier": ("noise_multiplier", "noise_std"), "steps": ("steps", "epochs"),
+               "sampling_rate": ("sampling_rate", "batch_size")}.get(unknown, ())  # fmt: skip
+    for name in clashes:
+        if given[name] is not None:
+            raise InputError(
+                name, "is what this command solves for", hint=f"Drop {option(name)}, or use dpbudget epsilon."
+            )
+    if unknown and given["history"] is not None:
+        raise InputError("history", "leaves nothing to solve for", hint="Use dpbudget epsilon or delta.")
+    path = given.pop("history")
+    history: list[tuple[float, float, int]] = []
+    if path is not None:
+        from dpbudget.importers import read_history
+
+        history = read_history(path)
+    return resolve(given, unknown=unknown, history=history)
+
+
+def deltas_of(option_: DeltaOption, run: Run) -> list[float]:
+    """The deltas that were typed, or 1/n^1.1."""
+    if option_.delta is None:
+        if run.dataset_size is None:
+            raise InputError(
+                "delta",
+                "is missing, and no dataset size is known to derive it from",
+                hint="Pass --delta 1e-5, or --dataset-size N for 1/N^1.1.",
+            )
+        return [derive.default_delta(run.dataset_size)]
+    return [checks.delta(checks.number("delta", part)) for part in option_.delta.split(",")]
+
+
+def one_delta(option_: DeltaOption, run: Run) -> float:
+    found = deltas_of(option_, run)
+    if len(found) > 1:
+        raise InputError("delta", "takes one value here", hint="A list of deltas works with dpbudget epsilon.")
+    return found[0]
+
+
+def epsilon_of(text: str | None) -> float:
+    if text is None:
+        raise InputError("epsilon", "is missing", hint="Pass --epsilon E, the budget to meet.")
+    return checks.epsilon(checks.number("epsilon", text))
+
+
+def tolerance_of(engine: EngineOptions) -> float:
+    value = checks.positive("tolerance", checks.number("tolerance", engine.tolerance))
+    if not 1e-12 <= value <= 1:
+        raise InputError("tolerance", f"{value:g} is not in [1e-12, 1]", hint="The default is 1e-5, relative.")
+    return value
+
+
+def digits_of(output: OutputOptions) -> int:
+    return checks.whole("digits", Fraction(checks.number("digits", output.digits)), most=15)
+
+
+def format_of(output: OutputOptions) -> str:
+    name = "json" if output.json else output.format
+    if name not in FORMATS:
+        raise InputError("format", f"{name!r} is unknown", hint=f"Choose from {', '.join(FORMATS)}.")
+    if output.json and output.format not in ("text", "json"):
+        raise InputError("json", f"contradicts --format {output.format}", hint="Pass one of the two.")
+    return name
+
+
+def answer(output: OutputOptions, build: Callable[[], Report], inputs: Mapping[str, object] | None = None) -> None:
+    """Check where the report goes, compute it, print it, exit with its code."""
+    name, digits = format_of(output), digits_of(output)
+    if output.output is not None:
+        _writable(output.output)
+    report = build()
+    from dpbudget.render import RENDERERS
+    from dpbudget.render.style import Style
+
+    to_terminal = output.output is None and sys.stdout.isatty()
+    style = Style(width(), digits, to_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
+                  output.explain)  # fmt: skip
+    text = RENDERERS[name](report, style)
+    if output.output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write_whole(output.output, text)
+    if not output.quiet:
+        for warning in report.warnings:
+            complain(f"warning: {warning.message}", warning.hint)
+    if report.exit_code:
+        raise SystemExit(report.exit_code)
+
+
+def width() -> int:
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def _writable(path: Path) -> None:
+    """Say before a long computation that the report can't be written."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError("output", f"{path} can't be written: no such folder, or it is one", hint="Name a file.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError("output", f"{path} can't be written: permission denied")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def complain(message: str, hint: str = "") -> None:
+    """A message and its way out, on stderr, in one piece."""
+    from dpbudget.render.plain import harmless
+
+    lines = [harmless(message), *([f"  {harmless(hint)}"] if hint else [])]
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def report_error(error: DpbudgetError) -> int:
+    """Print the error and give its exit code."""
+    if isinstance(error, InputError):
+        where = f"{option(error.parameter)}: " if error.parameter else ""
+        complain(f"error: {where}{error.message}", error.hint)
+    else:
+        complain(f"error: {error.message}", error.hint)
+    return error.exit_code

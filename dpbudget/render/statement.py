@@ -1,0 +1,16 @@
+"""A paragraph to paste into a paper, a model card or a data-protection record."""
+
+from __future__ import annotations
+
+from dpbudget.render import numbers, plain
+from dpbudget.render.style import Style
+from dpbudget.report import Report
+from dpbudget.version import __version__
+
+
+def render(report: Report, style: Style) -> str:
+    answer = report.headline.format(*(numbers.cell(item, style.digits) for item in report.answers))
+    inputs = "; ".join(f"{name} {numbers.cell(item, style.digits)}" for name, item, _ in report.facts)
+    sentences = [f"{answer[:1].upper()}{answer[1:]}.", f"Computed for {inputs}." if inputs else "", *report.notes]
+    sentences.append(f"Accounting by dpbudget {__version__}.")
+    return plain.paragraph(plain.harmless(" ".join(s for s in sentences if s)), style.width) + "\n"
