@@ -56,7 +56,7 @@ def file_words(hint: str) -> str:
     'If 256 is a batch size, set batch_size = 256, dataset_size = N.'
     """
     hint = re.sub(r"\b([Pp])ass (?=--)", lambda match: "Set " if match[1] == "P" else "set ", hint)
-    hint = re.sub(r"(?<=[A-Za-z0-9]) (?=--)(?<!set )(?<!Set )(?<!or )(?<!and )", ", ", hint)
+    hint = re.sub(r"(--[a-z-]+ [A-Z0-9][A-Za-z0-9]*) (?=--)", r"\1, ", hint)
     return _OPTION.sub(lambda match: match[1].replace("-", "_") + (f" = {match[2]}" if match[2] else ""), hint)
 
 

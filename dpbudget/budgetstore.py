@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator
-from errno import EACCES
+from errno import EACCES, ELOOP
 from pathlib import Path
 
 from dpbudget.budgetdocument import BudgetFileError, Problem
@@ -23,7 +23,7 @@ def update(path: str | os.PathLike[str], change: Callable[[str], str]) -> str:
     """
     name = _name(path)
     try:
-        real = Path(name).resolve(strict=True)
+        real = _resolved(name)
         with _locked(real) as descriptor:
             before = _read(descriptor, name)
             after = change(before)
@@ -45,6 +45,7 @@ def create(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) 
             update(path, lambda _: text)
             return
         temporary = _temporary(target, f".{os.getpid()}")
+        temporary.unlink(missing_ok=True)
         try:
             _write(temporary, _encoded(text, name), None)
             os.link(temporary, target)
@@ -62,6 +63,13 @@ def _name(path: str | os.PathLike[str]) -> str:
     if not name or "\0" in name:
         raise BudgetFileError([Problem(name, 0, "is not a file name")])
     return name
+
+
+def _resolved(name: str) -> Path:
+    try:
+        return Path(name).resolve(strict=True)
+    except RuntimeError:  # a loop of links, before Python 3.13
+        raise OSError(ELOOP, os.strerror(ELOOP)) from None
 
 
 @contextlib.contextmanager

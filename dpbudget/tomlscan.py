@@ -2,7 +2,7 @@
 
 tomllib gives the values but no positions. This scanner knows just enough of the grammar (TOML 1.0) to find them and
 accepts everything that tomllib accepts, so its answer is used only beside tomllib's. It also bounds what tomllib is
-asked to read: tomllib needs quadratic time for a key of many dots and recurses once per bracket.
+asked to read: tomllib needs quadratic time for a key of many dots, and recurses once per bracket.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH = 16
 MAX_PARTS = 8
+MAX_VALUES = 100_000
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SPACE = re.compile(r"[ \t]*")
@@ -52,7 +53,10 @@ class Span:
 
 @dataclass(slots=True)
 class Layout:
-    """The spans of a text by path; ("release", 0, "steps") is `steps` of the first [[release]]."""
+    """The spans of a text by path; ("release", 0, "steps") is `steps` of the first [[release]].
+
+    Elements of an array have a span where they are tables.
+    """
 
     spans: dict[Path, Span] = field(default_factory=dict)
     error: ScanError | None = None
@@ -84,6 +88,7 @@ class _Scanner:
         self.layout = Layout()
         self.newlines = [match.start() for match in re.finditer("\n", text)]
         self.lengths: dict[Path, int] = {}  # of the arrays of tables met so far
+        self.values = 0
 
     def line_at(self, offset: int) -> int:
         return bisect_left(self.newlines, offset) + 1
@@ -183,6 +188,9 @@ class _Scanner:
     def value(self, path: Path, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise ScanError(self.pos, f"values nested more than {MAX_DEPTH} deep", hazard=True)
+        self.values += 1
+        if self.values > MAX_VALUES:
+            raise ScanError(self.pos, f"more than {MAX_VALUES:,} values", hazard=True)
         match self.peek():
             case '"' | "'":
                 self.string()
@@ -206,7 +214,8 @@ class _Scanner:
         while self.peek() != "]":
             start = self.pos
             self.value((*path, index), depth + 1)
-            self.note((*path, index), start, start, self.pos)
+            if self.text[start] == "{":
+                self.note((*path, index), start, start, self.pos)
             index += 1
             if not self.separator("]"):
                 break
