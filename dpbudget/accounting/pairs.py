@@ -69,6 +69,24 @@ class Pair(ABC):
         return self.loss(x), self.log_p(x)
 
 
+class AnalyticPair(Pair):
+    """A pair without atoms in between, whose density and loss are analytic between the breaks."""
+
+    @abstractmethod
+    def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
+        """An upper bound on log |p(x) e^{(tilt + i y) L(x)}| over |Re x - mid| <= reach, |Im x| <= height, |y| <= frequency.
+
+        The branch is the one that is analytic at `mid`. +inf where it is not analytic on all of the rectangle.
+        """
+
+    @abstractmethod
+    def oscillation(self, edges: Array, tilt: float) -> Array:
+        """V_i with |int over [edges_i, edges_{i+1}] of p e^{(tilt + i y) L} dx| <= V_i / |y| for every real y.
+
+        By parts: f(a) + f(b) + the total variation of f = p e^{tilt L} / L' on the segment.
+        """
+
+
 def log_mixture_ratio(rate: float, exponent: Array) -> Array:
     """log(1 - rate + rate e^exponent) with relative accuracy, rate in (0, 1], also for huge |exponent|."""
     if rate == 1.0:
@@ -82,7 +100,7 @@ def log_mixture_ratio(rate: float, exponent: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class SampledGaussianRemove(Pair):
+class SampledGaussianRemove(AnalyticPair):
     """P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2): Poisson sampling, a record removed or zeroed out.
 
     Exact and attained, so that lower bounds on this pair are lower bounds on the mechanism.
@@ -135,8 +153,34 @@ class SampledGaussianRemove(Pair):
         return float(parts if q == 1.0 else np.logaddexp(parts, np.log1p(-q) + log_ndtr(x / s)))
 
 
+    def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
+        # |1-q + q r e^{i a}| <= 1-q + q r, and its argument is at most |a| and at most |a| sup|L'| s^2. On the real
+        # line f = log p + tilt L has f'' >= -1/s^2 (L is convex), so that f is at most reach^2 / 2s^2 above its ends.
+        s2 = self.sigma**2
+        ends = []
+        for x in (mid - reach, mid + reach):
+            loss, log_p = self.loss_and_log_p(x)
+            ends.append(log_p + tilt * loss)
+        angle = height / s2
+        share = np.exp(np.minimum(np.log(self.rate) + (2 * x - 1) / (2 * s2) - loss, 0.0))
+        turn = np.minimum(angle, angle * share / np.cos(np.minimum(angle / 2, 1.5)))
+        bound = np.maximum(*ends) + (reach**2 + height**2) / (2 * s2) + frequency * turn
+        return np.where(angle < 3.0, bound, np.inf)
+
+    def oscillation(self, edges: Array, tilt: float) -> Array:
+        # log f = log_q + (2 + tilt) L - (2x - 1) / 2s^2 + const, its slope s^-2 (-x - 1 + (2 + tilt) s^2 L')
+        s2 = self.sigma**2
+        loss, log_p = self.loss_and_log_p(edges)
+        v = np.log(self.rate) + (2 * edges - 1) / (2 * s2) - loss
+        share = np.exp(v)
+        log_f = log_p + tilt * loss - v + np.log(s2)
+        low = -edges[1:] - 1 + (2 + tilt) * share[:-1]
+        high = -edges[:-1] - 1 + (2 + tilt) * share[1:]
+        return _segment_variation(edges, log_f, np.maximum(np.abs(low), np.abs(high)) / s2, 1 / s2)
+
+
 @dataclass(frozen=True)
-class SampledGaussianAdd(Pair):
+class SampledGaussianAdd(AnalyticPair):
     """P = N(0, s^2), Q = (1-q) N(0, s^2) + q N(-1, s^2): Poisson sampling, a record added or restored.
 
     The mirror image x -> -x of the textbook pair, so that the loss increases; the loss never exceeds -log(1-q).
@@ -168,3 +212,40 @@ class SampledGaussianAdd(Pair):
 
     def log_lower_tail(self, x: float) -> float:
         return float(log_ndtr(x / self.sigma))
+
+    def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
+        # |1-q + q r e^{i a}| >= cos(a/2) (1-q + q r); L'' = -(s^2 L')(1 - s^2 L') / s^4, and L' falls in x.
+        s2 = self.sigma**2
+        right = mid + reach
+        end = self.log_p(right) + tilt * self.loss(right)
+        left = mid - reach
+        loss = self.loss(left)
+        share = np.exp(np.minimum(np.log(self.rate) - (2 * left + 1) / (2 * s2) + loss, 0.0))
+        curvature = 1 / s2 + tilt * np.minimum(share, 0.25) / s2**2
+        angle = height / s2
+        cosine = np.cos(np.minimum(angle / 2, 1.5))
+        turn = np.minimum(angle, angle * share / cosine)
+        bound = np.maximum(self.log_p(left) + tilt * loss, end) + reach**2 / 2 * curvature + height**2 / (2 * s2)
+        return np.where(angle < 3.0, bound - tilt * np.log(cosine) + frequency * turn, np.inf)
+
+    def oscillation(self, edges: Array, tilt: float) -> Array:
+        # log f = log_p + (tilt - 1) L + (2x + 1) / 2s^2 + const, its slope s^-2 (-x + 1 + (tilt - 1) s^2 L')
+        s2 = self.sigma**2
+        loss, log_p = self.loss_and_log_p(edges)
+        v = np.log(self.rate) - (2 * edges + 1) / (2 * s2) + loss
+        share = np.exp(v)
+        log_f = log_p + tilt * loss - v + np.log(s2)
+        ends = (tilt - 1) * share[:-1], (tilt - 1) * share[1:]
+        low = -edges[1:] + 1 + np.minimum(*ends)
+        high = -edges[:-1] + 1 + np.maximum(*ends)
+        curvature = 1 / s2 + max(tilt - 1, 0.0) * np.minimum(share[:-1], 0.25) / s2**2
+        return _segment_variation(edges, log_f, np.maximum(np.abs(low), np.abs(high)) / s2, curvature)
+
+
+def _segment_variation(edges: Array, log_f: Array, slope: Array, curvature: Array | float) -> Array:
+    """f(a) + f(b) + TV(f) on each segment, where |(log f)'| <= slope and (log f)'' >= -curvature."""
+    width = np.diff(edges)
+    top = np.maximum(log_f[1:], log_f[:-1])
+    with np.errstate(over="ignore", under="ignore"):
+        variation = width * slope * np.exp(top + curvature * width**2 / 8)
+        return np.asarray(np.exp(log_f[1:]) + np.exp(log_f[:-1]) + variation)

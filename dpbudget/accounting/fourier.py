@@ -1,0 +1,417 @@
+"""Certified Fourier inversion: two-sided bounds on delta from the tilted characteristic function, at any T.
+
+For the finite part of a composition truncated to a bounded range of x, with M(z) = prod_j E[e^{z L_j}]^{T_j}, t > 0:
+
+    (1/P) sum_n M(z_n) e^{-i y_n eps} / (z_n (1 + z_n)) = sum_k e^{t (eps + kP)} delta(eps + kP),   z_n = t + i y_n,
+
+y_n = 2 pi n / P (Poisson summation for e^{t eps} delta(eps); Alghamdi et al. 2023, arXiv:2208.09595, for the
+transform). All terms on the right are positive and those with k != 0 are bounded by Chernoff; the terms left out on
+the left by |E e^{iyL}| on an interval of y and beyond; the quadrature by Bernstein ellipses. So the result is a proof,
+not an estimate, and its width hardly depends on T. It needs parts that are smooth enough for |M| to decay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbudget.accounting.discretise import ROUND
+from dpbudget.accounting.pairs import AnalyticPair, Array, Pair
+from dpbudget.accounting.quadrature import ORDER, Nodes, first_panels, place_nodes, refine_panels
+
+MAX_WORK = 2.5e7
+"""Largest number of (frequency, node) pairs."""
+
+
+class TooRough(Exception):
+    """The characteristic function does not decay soon enough; the lattice has to answer."""
+
+
+def log_gmax(t: float) -> float:
+    """log max_s e^{-ts} (1 - e^{-s}) = t log t - (1 + t) log(1 + t)."""
+    return float(-t * np.log1p(1 / t) - np.log1p(t))
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """One part at a tilt t: normalised masses, centred losses and the cumulants that the bounds need.
+
+    log_moment: log E[e^{tL}] over the truncated part; moment_error bounds the error of its T-fold multiple.
+    phase_slope: the error of E_t[e^{iy(L - mean)}] is at most |y| * phase_slope (round-off).
+    """
+
+    nodes: Nodes
+    weight: Array
+    centred: Array
+    mean: float
+    variance: float
+    log_moment: float
+    moment_error: float
+    phase_slope: float
+
+
+def tilt_nodes(nodes: Nodes, t: float) -> Tilted:
+    """log E[e^{tL}] as log1p of E[expm1(tL)]: no cancellation however close to 1 the moment is."""
+    loss, mass, n = nodes.loss, nodes.mass, nodes.count
+    per_sum = ROUND * (np.sqrt(loss.size) + 32)
+    with np.errstate(under="ignore", over="ignore"):
+        top = max(0.0, float((t * loss).max()) - 600.0)
+        grown = mass * np.exp(t * loss - top)
+        change = mass * np.expm1(t * loss) if top == 0.0 else grown
+        if top == 0.0:
+            excess = float(change.sum()) - (1.0 - nodes.finite)
+            log_moment = float(np.log1p(excess))
+            moment = 1.0 + excess
+        else:
+            moment = float(grown.sum())
+            log_moment = top + float(np.log(moment))
+        blur = float(np.abs(change) @ (nodes.rounding + per_sum + 8 * ROUND)) + nodes.dropped + 4 * ROUND * abs(
+            1 - nodes.finite
+        )
+    weight = grown / moment
+    mean = float(weight @ loss)
+    centred = loss - mean
+    spread = np.abs(centred)
+    slope = float(
+        weight @ (spread * (nodes.rounding + per_sum + 16 * ROUND * (1 + t * np.abs(loss))) + 4 * ROUND * np.abs(loss))
+    ) + 4 * ROUND * abs(mean)
+    return Tilted(
+        nodes, weight, centred, mean, float(weight @ centred**2), log_moment, n * blur / moment * 1.01, slope
+    )
+
+
+def characteristic(part: Tilted, y: Array) -> NDArray[np.complex128]:
+    """E_t[e^{iy(L - mean)}] - 1 at each y, by half angles: relative to the deviation, not to 1."""
+    half = y[:, None] * (part.centred / 2)
+    sine, cosine = np.sin(half), np.cos(half)
+    out = np.empty(y.size, dtype=np.complex128)
+    out.real = -2 * ((sine * sine) @ part.weight)
+    out.imag = 2 * ((sine * cosine) @ part.weight)
+    return out
+
+
+def find_tilt(parts: Sequence[Nodes], log_delta: float | None, epsilon: float | None) -> float:
+    """The t of the best Chernoff bound: t K' - K + log(1 + t) = -log delta, or K' + log(t / (1 + t)) = epsilon.
+
+    Newton in log t inside a bracket. Its accuracy does not matter for the validity of the bounds.
+    """
+    loss = np.concatenate([part.loss for part in parts])
+    counts = np.concatenate([np.full(part.loss.size, float(part.count)) for part in parts])
+    splits = np.cumsum([0] + [part.loss.size for part in parts])
+    mass = np.concatenate([part.mass for part in parts])
+    spread = float(np.sqrt((counts * mass) @ loss**2))
+    drop = 30.0 if log_delta is None else -log_delta
+    low, high, u = -np.inf, np.inf, float(np.log(np.sqrt(2 * drop) / max(spread, 1e-300)))
+    for _ in range(60):
+        t = float(np.exp(u))
+        k = slope = curve = 0.0
+        for j, part in enumerate(parts):
+            section = slice(splits[j], splits[j + 1])
+            x = loss[section]
+            top = t * float(x.max())
+            with np.errstate(under="ignore"):
+                w = mass[section] * np.exp(t * x - top)
+            total = float(w.sum())
+            mean = float(w @ x) / total
+            k += part.count * (top + float(np.log(total)))
+            slope += part.count * mean
+            curve += part.count * float(w @ (x - mean) ** 2) / total
+        if log_delta is not None:
+            value = t * slope - k + float(np.log1p(t)) + log_delta
+            steep = t * (t * curve + 1 / (1 + t))
+        else:
+            value = slope + float(np.log(t / (1 + t))) - (epsilon or 0.0)
+            steep = t * curve + 1 / (1 + t)
+        if value > 0:
+            high = min(high, u)
+        else:
+            low = max(low, u)
+        step = value / max(steep, 1e-300)
+        if log_delta is not None and value > log_delta / 2:
+            ratio = (value - log_delta) / -log_delta  # Newton on the logarithm: psi grows like t^2
+            step = np.log(ratio) * (value - log_delta) / max(steep, 1e-300)
+        following = u - float(np.clip(step, -3.0, 3.0))
+        if not (low < following < high):
+            following = (low + high) / 2 if np.isfinite(low + high) else following
+        if abs(following - u) < 1e-4:
+            return float(np.exp(following))
+        u = following
+    return float(np.exp(u))
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The trapezoid sum, ready to be evaluated at any epsilon, and its error budget (relative to M(t) e^{-t eps})."""
+
+    t: float
+    period: float
+    log_moment: float
+    centre: float
+    frequency: Array
+    term: NDArray[np.complex128]
+    truncation: float
+    rounding: Array
+    relative: float
+    right: Sequence[tuple[float, float]]
+    dropped: float
+    infinite: tuple[float, float]
+    nodes: int
+
+    def bounds(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) bound of delta at epsilon >= 0."""
+        value, error = self.relative_value(epsilon)
+        log_scale = self.log_moment - self.t * epsilon
+        slack = self.relative + 8 * ROUND * (2 + abs(self.log_moment) + self.t * epsilon)
+        with np.errstate(over="ignore", under="ignore"):
+            lower = max(value - error, 0.0) * float(np.exp(log_scale - slack))
+            upper = max(value + error, 0.0) * float(np.exp(log_scale + slack))
+            left = float(np.exp(-self.t * self.period))
+            left /= -np.expm1(-self.t * self.period)
+            decay = (1 + self.t) * self.period
+            overlap = float(np.exp(epsilon - decay)) / -float(np.expm1(-decay))
+        lower -= left * (1 + 1e-14)
+        upper += overlap - left * (1 - self.dropped - self.infinite[1]) * (1 - 1e-14)
+        lower = max(lower, 0.0) + self.infinite[0]
+        upper = upper + self.dropped + self.infinite[1]
+        return lower, min(upper, 1.0)
+
+    def relative_value(self, epsilon: float) -> tuple[float, float]:
+        """The sum at epsilon over M(t) e^{-t eps}, and its error: truncation, round-off, aliases from the right."""
+        shift = epsilon - self.centre
+        phase = np.exp(-1j * shift * self.frequency)
+        value = float((self.term * phase).real.sum())
+        size = np.abs(self.term)
+        error = self.truncation + float(size @ (self.rounding + 8 * ROUND * (1 + np.abs(shift) * self.frequency)))
+        error += float(size.sum()) * ROUND * (4 + np.sqrt(size.size))
+        alias = np.inf
+        for gap, log_excess in self.right:
+            log_alias = log_excess - gap * (epsilon + self.period)
+            if log_alias < 600:
+                alias = min(alias, float(np.exp(log_alias)) / -float(np.expm1(-gap * self.period)))
+        return value, error + alias
+
+
+def build(
+    pairs: Sequence[tuple[Pair, int]], log_delta: float, epsilon: float | None, tolerance: float
+) -> Spectrum:
+    """Everything that does not depend on epsilon. Raises TooRough where the work would exceed MAX_WORK.
+
+    log_delta: the delta of interest (an estimate will do where epsilon is given); tolerance: relative, of epsilon.
+    """
+    total = sum(count for _, count in pairs)
+    if any(not isinstance(pair, AnalyticPair) and pair.support(-30.0)[1] > pair.support(-30.0)[0] for pair, _ in pairs):
+        raise TooRough
+    log_tail = log_delta - float(np.log(total)) - 25.0
+    coarse = [first_panels(pair, log_tail) for pair, _ in pairs]
+    nodes = [place_nodes(pair, count, edges) for (pair, count), edges in zip(pairs, coarse, strict=True)]
+    t = find_tilt(nodes, None if epsilon is not None else log_delta, epsilon)
+    parts = [tilt_nodes(part, t) for part in nodes]
+    log_moment = sum(part.nodes.count * part.log_moment for part in parts)
+    chernoff = max((log_moment + log_gmax(t) - log_delta) / t, 0.0) if epsilon is None else epsilon
+    variance = sum(part.nodes.count * part.variance for part in parts)
+    curvature = variance + 1 / t**2
+    wanted = float(np.clip(1e-3 * tolerance * max(t * chernoff, 1e-3), 1e-12, 1e-6))
+    log_value = -np.log(t * (1 + t)) - 0.5 * np.log(2 * np.pi * curvature)
+    log_goal = float(np.log(wanted) + log_value)
+
+    reach = _right_aliases(nodes, t, log_moment, variance)
+    period = max((chernoff - log_delta - np.log(wanted)) / (1 + t), 2 * np.sqrt(variance))
+    period = max(period, min((excess - log_goal) / gap - 0.8 * chernoff for gap, excess in reach))
+    limit = _cutoff(pairs, coarse, t, parts, log_goal, np.sqrt(variance))
+    step = 2 * np.pi / period
+    count = int(np.ceil(limit / step)) + 1
+    frequency = step * np.arange(count)
+
+    final: list[Tilted] = []
+    quadrature = 0.0
+    for (pair, n), edges, part in zip(pairs, coarse, parts, strict=True):
+        allowed = part.log_moment + float(np.log(wanted / 10) - np.log(n))
+        fine, log_error = refine_panels(pair, edges, t, float(frequency[-1]), allowed)
+        quadrature += n * float(np.exp(min(log_error - part.log_moment, 0.0)))
+        if count * fine.size * ORDER > MAX_WORK:
+            raise TooRough
+        final.append(tilt_nodes(place_nodes(pair, n, fine), t))
+    return _assemble(final, t, period, frequency, quadrature, log_goal, reach, limit)
+
+
+def _right_aliases(nodes: Sequence[Nodes], t: float, log_moment: float, variance: float) -> list[tuple[float, float]]:
+    """For some t' > t: (t' - t, log of M(t') gmax(t') / M(t)): e^{t kP} delta(eps + kP) over M(t) e^{-t eps} is at most
+    e^{that - (t' - t)(eps + kP)}."""
+    out = []
+    for c in (1.5, 3.0, 5.0, 7.0, 10.0):
+        gap = c / float(np.sqrt(variance))
+        moved = 0.0
+        for part in nodes:
+            exponent = (t + gap) * part.loss
+            top = float(exponent.max())
+            with np.errstate(under="ignore"):
+                moved += part.count * (top + float(np.log(part.mass @ np.exp(exponent - top)) + 1e-12))
+        out.append((gap, moved + log_gmax(t + gap) - log_moment))
+    return out
+
+
+def _cutoff(
+    pairs: Sequence[tuple[Pair, int]],
+    coarse: Sequence[Array],
+    t: float,
+    parts: Sequence[Tilted],
+    log_goal: float,
+    scale: float,
+) -> float:
+    """Y such that (sup over y >= Y of |prod E_t[e^{iyL}]^T|) / (pi Y) <= e^log_goal.
+
+    Far out by segments of integration by parts, nearer by interpolation: R = |phi|^2 has R'' >= -2 var, so that
+    between neighbours R is at most the larger one plus gap^2 var / 4.
+    """
+    far = scale**-1 * 1.3 ** np.arange(-2, 110)
+    log_far = sum(part.nodes.count * _log_segments(part, edges, t, far) for part, edges in zip(parts, coarse, strict=True))
+    target = log_goal + np.log(np.pi * far)
+    good = np.flatnonzero(log_far <= target)
+    if not good.size:
+        raise TooRough
+    end = float(far[good[0]])
+    spread = max(float(np.sqrt(part.variance)) for part in parts)
+    grid, y = [], 3.0 / scale
+    while y < end and len(grid) < 600:
+        grid.append(y)
+        y += min(0.4 * y, 0.4 / spread)
+    if len(grid) == 600 or not grid:
+        return end
+    points = np.append(grid, end)
+    log_near = np.zeros(points.size - 1)
+    for (pair, n), edges, part in zip(pairs, coarse, parts, strict=True):
+        rough = float(np.log(min(0.02, 1.0 / n)))
+        fine, log_error = refine_panels(pair, edges, t, end, part.log_moment + rough)
+        guard = tilt_nodes(place_nodes(pair, n, fine), t)
+        phi = characteristic(guard, points)
+        slack = 2 * float(np.exp(log_error - part.log_moment)) + points * guard.phase_slope
+        square = ((1 + phi.real) ** 2 + phi.imag**2) ** 0.5 + slack
+        square **= 2
+        gap = np.diff(points)
+        upper = np.maximum(square[1:], square[:-1]) + gap**2 * guard.variance * (1.01 / 4)
+        log_near += 0.5 * n * np.log(np.minimum(upper, 1.0))
+    worst = np.maximum.accumulate(np.append(log_near, log_far[good[0]])[::-1])[::-1]
+    fit = np.flatnonzero(worst <= log_goal + np.log(np.pi * points))
+    return float(points[fit[0]])
+
+
+def _log_segments(part: Tilted, edges: Array, t: float, y: Array) -> Array:
+    """log of 1 - sum_i (m_i - V_i / y)_+, a bound on |E_t e^{iyL}| that decreases in y; the best of several cuts."""
+    pair = part.nodes.pair
+    if not isinstance(pair, AnalyticPair) or edges.size < 2:
+        return np.zeros(y.size)
+    best = np.ones(y.size)
+    panel_mass = np.add.reduceat(part.weight[: ORDER * (edges.size - 1)], ORDER * np.arange(edges.size - 1))
+    for width in (1, 2, 4, 8):
+        starts = np.arange(0, edges.size - 1, width)
+        mass = np.add.reduceat(panel_mass, starts) * (1 - 1e-9)
+        cuts = np.append(edges[starts], edges[-1])
+        variation = pair.oscillation(cuts, t) * np.exp(-part.log_moment)
+        lost = np.maximum(mass - variation / y[:, None], 0.0).sum(axis=1)
+        best = np.minimum(best, 1 - lost)
+    return np.log(np.maximum(best, 1e-12))
+
+
+def _assemble(
+    parts: Sequence[Tilted],
+    t: float,
+    period: float,
+    frequency: Array,
+    quadrature: float,
+    log_goal: float,
+    right: Sequence[tuple[float, float]],
+    limit: float,
+) -> Spectrum:
+    """log M along the line, as T log1p(phi - 1) + i y T mean, divided by z (1 + z)."""
+    log_m = np.zeros(frequency.size, dtype=np.complex128)
+    rounding = np.zeros(frequency.size)
+    for part in parts:
+        n = part.nodes.count
+        phi = characteristic(part, frequency)
+        size2 = 2 * phi.real + phi.real**2 + phi.imag**2
+        modulus = np.sqrt(np.maximum(1 + size2, 1e-300))
+        log_m.real += 0.5 * n * np.log1p(np.maximum(size2, -1 + 1e-300))
+        log_m.imag += n * np.arctan2(phi.imag, 1 + phi.real)
+        blur = (part.phase_slope * frequency + quadrature / n) / modulus + 8 * ROUND * np.abs(np.log(modulus))
+        rounding += n * blur + 8 * ROUND * n * np.abs(phi) / modulus
+    z = t + 1j * frequency
+    with np.errstate(under="ignore"):
+        term = np.exp(log_m) / (z * (1 + z)) * (2 / period)
+    term[0] /= 2
+    rounding = np.where(rounding < 0.5, np.expm1(np.minimum(rounding, 1.0)), np.inf)
+    size = np.abs(term)
+    lost = rounding == np.inf
+    extra = 0.0
+    if lost.any():
+        raise TooRough
+    centre = sum(part.nodes.count * part.mean for part in parts)
+    moment = sum(part.nodes.count * part.log_moment for part in parts)
+    relative = sum(part.moment_error for part in parts) + quadrature + 1e-14
+    dropped = -float(np.expm1(sum(p.nodes.count * np.log1p(-p.nodes.dropped) for p in parts))) * (1 + 1e-9)
+    infinite = -float(np.expm1(sum(p.nodes.count * np.log1p(-p.nodes.pair.infinite_mass) for p in parts)))
+    del size
+    return Spectrum(
+        t,
+        period,
+        moment,
+        centre,
+        frequency,
+        term,
+        float(np.exp(log_goal)) + extra,
+        rounding,
+        relative,
+        right,
+        dropped,
+        (max(infinite * (1 - 1e-12) - dropped, 0.0) if infinite else 0.0, infinite * (1 + 1e-12)),
+        sum(part.nodes.loss.size for part in parts),
+    )
+
+
+def epsilon_bounds(spectrum: Spectrum, delta: float, start: float) -> tuple[float, float]:
+    """[lower, upper] for epsilon at delta: a secant for the central value, then ends that are verified one by one."""
+    low, up = spectrum.bounds(0.0)
+    if up <= delta:
+        return 0.0, 0.0
+    middle, slope = _central(spectrum, delta, start)
+    low, up = spectrum.bounds(middle)
+    return _verified(spectrum, delta, middle, slope, -1), _verified(spectrum, delta, middle, slope, 1)
+
+
+def _central(spectrum: Spectrum, delta: float, start: float) -> tuple[float, float]:
+    """epsilon where the middle of the bounds equals delta (clipped at 0), and -d log delta / d epsilon there."""
+    target = float(np.log(delta))
+
+    def height(e: float) -> float:
+        lower, upper = spectrum.bounds(e)
+        return float(np.log(max((lower + upper) / 2, 1e-320))) - target
+
+    a, slope = max(start, 0.0), spectrum.t
+    fa = height(a)
+    for _ in range(25):
+        b = max(a + fa / slope, 0.0)
+        if abs(b - a) <= 1e-12 * b + 1e-300:
+            break
+        fb = height(b)
+        fresh = (fa - fb) / (b - a)
+        slope = float(np.clip(fresh, spectrum.t / 10, 20 * (spectrum.t + 1))) if np.isfinite(fresh) else slope
+        a, fa = b, fb
+    return a, slope
+
+
+def _verified(spectrum: Spectrum, delta: float, middle: float, slope: float, side: int) -> float:
+    """An epsilon near `middle` at which the bound proves that the truth lies on the other side."""
+    lower, upper = spectrum.bounds(middle)
+    off = abs(np.log(max(upper if side > 0 else lower, 1e-320) / delta)) / slope
+    move = max(1.05 * float(off), 1e-15 * max(middle, 1e-300))
+    for _ in range(80):
+        candidate = middle + side * move
+        if candidate <= 0 and side < 0:
+            return 0.0
+        lower, upper = spectrum.bounds(candidate)
+        if (upper <= delta) if side > 0 else (lower > delta):
+            return candidate
+        move *= 2
+    return np.inf if side > 0 else 0.0
