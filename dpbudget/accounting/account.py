@@ -212,13 +212,22 @@ def _rdp(name: str, conversion: str) -> tuple[Callable[[Ledger, float, float], G
     return epsilon, delta
 
 
+def _both_directions(ledger: Ledger) -> tuple[Parts, Parts | None]:
+    """The moments accountant takes the larger direction moment by moment, for the steps that it is defined for."""
+    ledger.gaussian_steps("moments")
+    first, *others = ledger.directions.values()
+    return first, others[0] if others else None
+
+
 def _moments_epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
-    bound = moments.epsilon(ledger.gaussian_steps("moments"), delta)
+    parts, reverse = _both_directions(ledger)
+    bound = moments.epsilon(parts, delta, reverse=reverse)
     return _bound("moments", bound.epsilon, order=bound.order)
 
 
 def _moments_delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
-    bound = moments.delta(ledger.gaussian_steps("moments"), epsilon)
+    parts, reverse = _both_directions(ledger)
+    bound = moments.delta(parts, epsilon, reverse=reverse)
     return _bound("moments", bound.delta, order=bound.order)
 
 
@@ -414,3 +423,10 @@ def cross_check(guarantees: Sequence[Guarantee]) -> None:
                     f"{high.accountant} at most {high.value.upper!r}: one of them is wrong",
                     hint="No result is reported. Please report this with the exact command line.",
                 )
+
+
+def epsilons(
+    ledger: Ledger, deltas: Sequence[float], *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
+) -> list[Guarantee]:
+    """Epsilon at several deltas; the work that does not depend on delta is shared where the engine can."""
+    return [epsilon(ledger, delta, accountant=accountant, tolerance=tolerance) for delta in deltas]

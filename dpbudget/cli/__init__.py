@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import cost, inverse, shell
+from dpbudget.cli import cost, inverse, shell, table
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -32,6 +32,8 @@ COMMANDS = (
     inverse.steps,
     inverse.rate,
     inverse.gaussian,
+    table.table,
+    table.plan,
     cost.explain,
 )
 for _command in COMMANDS:

@@ -39,13 +39,17 @@ def run_of(options: RunOptions, *, unknown: str = "") -> Run:
             )
     if unknown and given["history"] is not None:
         raise InputError("history", "leaves nothing to solve for", hint="Use dpbudget epsilon or delta.")
-    path = given.pop("history")
-    history: list[tuple[float, float, int]] = []
-    if path is not None:
-        from dpbudget.importers import read_history
-
-        history = read_history(path)
+    history = history_of(given.pop("history"))
     return resolve(given, unknown=unknown, history=history)
+
+
+def history_of(path: str | None) -> list[tuple[float, float, int]]:
+    """The phases of --history FILE.csv; none without it."""
+    if path is None:
+        return []
+    from dpbudget.importers import read_history
+
+    return read_history(path)
 
 
 def deltas_of(option_: DeltaOption, run: Run) -> list[float]:

@@ -1,0 +1,145 @@
+"""dpbudget table, plan: many answers at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from dpbudget import checks, derive, grid
+from dpbudget.cli import shell
+from dpbudget.cli.options import (
+    DeltaOption,
+    EngineOptions,
+    EpsilonOption,
+    GateOption,
+    OutputOptions,
+    RunOptions,
+    Text,
+    _number,
+)
+from dpbudget.errors import InputError
+from dpbudget.report import Report
+
+AXES = ("noise_multiplier", "sampling_rate", "batch_size", "dataset_size", "steps", "epochs")
+LONG = 200
+
+
+def table(
+    run: RunOptions,
+    epsilon: EpsilonOption,
+    delta: DeltaOption,
+    gate: GateOption,
+    engine: EngineOptions,
+    output: OutputOptions,
+) -> None:
+    """A grid over any parameters: lists a,b,c and ranges lo:hi:count or log:lo:hi:count.
+
+    With --epsilon it solves, for the one of noise, steps and rate that is left out.
+
+    dpbudget table --sigma 0.8:2:7 -q 0.01 --steps 1000,10000 --delta 1e-5
+    """
+
+    def build() -> Report:
+        given: dict[str, Any] = asdict(run)
+        history = shell.history_of(given.pop("history"))
+        axes = {name: grid.values(name, given.pop(name)) for name in AXES if given[name] is not None}
+        if epsilon.epsilon is not None:
+            axes["epsilon"] = grid.values("epsilon", epsilon.epsilon)
+        axes["delta"] = grid.values("delta", delta.delta) if delta.delta is not None else _derived_delta(axes)
+        limit = None
+        if gate.max_epsilon is not None:
+            limit = checks.epsilon(checks.number("max_epsilon", gate.max_epsilon), "max_epsilon")
+        tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
+        names = "pld" if engine.accountant == EngineOptions().accountant else engine.accountant
+        total = 1
+        for values in axes.values():
+            total *= len(values)
+        if total > grid.MOST_VALUES:
+            raise InputError("", f"the table would have {total:,} cells; {grid.MOST_VALUES:,} is the limit")
+        from dpbudget.answers import table as answers
+
+        with _progress(total, output.quiet) as progress:
+            return answers.table(
+                given, axes, accountant=names, tolerance=tolerance, digits=digits, max_epsilon=limit,
+                history=history, progress=progress,
+            )  # fmt: skip
+
+    shell.answer(output, build)
+
+
+def _derived_delta(axes: dict[str, Any]) -> list[Any]:
+    if len(axes.get("dataset_size", ())) == 1:
+        return [checks.number("delta", derive.default_delta(int(axes["dataset_size"][0])))]
+    raise InputError(
+        "delta", "is missing, and no single dataset size is known to derive it from", hint="Pass --delta 1e-5."
+    )
+
+
+def plan(
+    epsilon: EpsilonOption,
+    delta: DeltaOption,
+    engine: EngineOptions,
+    output: OutputOptions,
+    dataset_size: Annotated[Text, _number("--dataset-size", "-n", help="Number of records.")] = None,
+    batch_size: Annotated[Text, _number("--batch-size", "-b", help="Batch sizes to try: a list or a range.")] = None,
+    epochs: Annotated[Text, _number("--epochs", "-E", help="Epochs to try: a list or a range.")] = None,
+    clip_norm: Annotated[
+        Text, _number("--clip-norm", "-C", help="Clipping norm; scales the noise per gradient. Default 1.")
+    ] = None,
+    max_epochs: Annotated[Text, _number("--max-epochs", help="Most epochs that there is time for.")] = None,
+    max_batch: Annotated[Text, _number("--max-batch", help="Largest batch that fits.")] = None,
+    target_snr: Annotated[
+        Text, _number("--target-snr", help="Least signal-to-noise, relative to a unit gradient.")
+    ] = None,
+    sampling: Annotated[str, typer.Option("--sampling", metavar="NAME", help="poisson or fixed-size.")] = "poisson",
+    adjacency: Annotated[Text, typer.Option("--adjacency", metavar="NAME", help="Default by --sampling.")] = None,
+) -> None:
+    """The design space at a fixed epsilon: batch x epochs -> noise, steps, noise per gradient, compute; the best marked.
+
+    dpbudget plan --epsilon 3 --delta 1e-5 --dataset-size 60000
+    """
+
+    def build() -> Report:
+        if dataset_size is None:
+            raise InputError("dataset_size", "is missing", hint="Pass --dataset-size N.")
+        n = checks.whole("dataset_size", dataset_size)
+        target = shell.epsilon_of(epsilon.epsilon)
+        given = {"sampling": sampling, "adjacency": adjacency}
+        at = checks.delta(checks.number("delta", delta.delta)) if delta.delta is not None else derive.default_delta(n)
+        limits = {
+            name: None if text is None else checks.positive(name, checks.number(name, text))
+            for name, text in (("max_epochs", max_epochs), ("max_batch", max_batch), ("target_snr", target_snr))
+        }
+        clip = 1.0 if clip_norm is None else checks.positive("clip_norm", checks.number("clip_norm", clip_norm))
+        batches = None if batch_size is None else grid.values("batch_size", batch_size)
+        passes = None if epochs is None else grid.values("epochs", epochs)
+        tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
+        from dpbudget import planner
+
+        names = "pld" if engine.accountant == EngineOptions().accountant else engine.accountant
+        with _progress(0, output.quiet) as progress:
+            return planner.plan(
+                n, target, at, batches=batches, epochs=passes, clip_norm=clip, given=given, accountant=names,
+                tolerance=tolerance, digits=digits, progress=progress, **limits,
+            )  # fmt: skip
+
+    shell.answer(output, build)
+
+
+@contextmanager
+def _progress(total: int, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr for long tables on a terminal; nothing in a pipe or a log."""
+    if quiet or total < LONG or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("cells", total=total)
+        yield lambda done, total: bar.update(task, completed=done)
