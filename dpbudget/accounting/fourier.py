@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpbudget.accounting.discretise import ROUND
 from dpbudget.accounting.pairs import AnalyticPair, Array, Pair
-from dpbudget.accounting.quadrature import ORDER, Nodes, first_panels, place_nodes, refine_panels
+from dpbudget.accounting.quadrature import ORDER, Nodes, first_panels, panel_errors, place_nodes, refine_panels
 
 MAX_WORK = 2.5e7
 """Largest number of (frequency, node) pairs."""
@@ -56,7 +56,7 @@ class Tilted:
 def tilt_nodes(nodes: Nodes, t: float) -> Tilted:
     """log E[e^{tL}] as log1p of E[expm1(tL)]: no cancellation however close to 1 the moment is."""
     loss, mass, n = nodes.loss, nodes.mass, nodes.count
-    per_sum = ROUND * (np.sqrt(loss.size) + 32)
+    per_sum = ROUND * (loss.size + 32)
     with np.errstate(under="ignore", over="ignore"):
         top = max(0.0, float((t * loss).max()) - 600.0)
         grown = mass * np.exp(t * loss - top)
@@ -90,6 +90,28 @@ def characteristic(part: Tilted, y: Array) -> NDArray[np.complex128]:
     out = np.empty(y.size, dtype=np.complex128)
     out.real = -2 * ((sine * sine) @ part.weight)
     out.imag = 2 * ((sine * cosine) @ part.weight)
+    return out
+
+
+def characteristic_grid(part: Tilted, step: float, count: int) -> NDArray[np.complex128]:
+    """`characteristic` at 0, step, 2 step, ...: e^{i(a+b)} - 1 = (e^{ia} - 1) e^{ib} + (e^{ib} - 1) as one product."""
+    block = int(np.ceil(np.sqrt(count)))
+    if count < 24:
+        return characteristic(part, step * np.arange(count))
+    blocks = -(-count // block)
+    coarse = _turns(part.centred, step * block * np.arange(blocks))
+    fine = _turns(part.centred, step * np.arange(block))
+    out = ((coarse + 1) * part.weight) @ fine.T + (coarse @ part.weight)[:, None]
+    return np.asarray(out.ravel()[:count])
+
+
+def _turns(angle: Array, y: Array) -> NDArray[np.complex128]:
+    """e^{i y angle} - 1, shape (y, angle), relative to its own size."""
+    half = y[:, None] * (angle / 2)
+    sine, cosine = np.sin(half), np.cos(half)
+    out = np.empty(half.shape, dtype=np.complex128)
+    out.real = -2 * sine * sine
+    out.imag = 2 * sine * cosine
     return out
 
 
@@ -155,7 +177,7 @@ class Spectrum:
     truncation: float
     rounding: Array
     relative: float
-    right: Sequence[tuple[float, float]]
+    right: tuple[float, float]
     dropped: float
     infinite: tuple[float, float]
     nodes: int
@@ -186,11 +208,9 @@ class Spectrum:
         size = np.abs(self.term)
         error = self.truncation + float(size @ (self.rounding + 8 * ROUND * (1 + np.abs(shift) * self.frequency)))
         error += float(size.sum()) * ROUND * (4 + np.sqrt(size.size))
-        alias = np.inf
-        for gap, log_excess in self.right:
-            log_alias = log_excess - gap * (epsilon + self.period)
-            if log_alias < 600:
-                alias = min(alias, float(np.exp(log_alias)) / -float(np.expm1(-gap * self.period)))
+        gap, log_excess = self.right
+        log_alias = log_excess - gap * (epsilon + self.period)
+        alias = float(np.exp(min(log_alias, 600.0))) / -float(np.expm1(-gap * self.period))
         return value, error + alias
 
 
@@ -201,115 +221,197 @@ def build(
 
     log_delta: the delta of interest (an estimate will do where epsilon is given); tolerance: relative, of epsilon.
     """
-    total = sum(count for _, count in pairs)
-    if any(not isinstance(pair, AnalyticPair) and pair.support(-30.0)[1] > pair.support(-30.0)[0] for pair, _ in pairs):
+    if not all(isinstance(pair, AnalyticPair) or is_atomic(pair) for pair, _ in pairs):
         raise TooRough
-    log_tail = log_delta - float(np.log(total)) - 25.0
-    coarse = [first_panels(pair, log_tail) for pair, _ in pairs]
-    nodes = [place_nodes(pair, count, edges) for (pair, count), edges in zip(pairs, coarse, strict=True)]
+    log_tail = log_delta - float(np.log(sum(count for _, count in pairs))) - 25.0
+    nodes = [place_nodes(pair, count, first_panels(pair, log_tail)) for pair, count in pairs]
     t = find_tilt(nodes, None if epsilon is not None else log_delta, epsilon)
-    parts = [tilt_nodes(part, t) for part in nodes]
+    parts = [_settled(part, t) for part in nodes]
     log_moment = sum(part.nodes.count * part.log_moment for part in parts)
     chernoff = max((log_moment + log_gmax(t) - log_delta) / t, 0.0) if epsilon is None else epsilon
     variance = sum(part.nodes.count * part.variance for part in parts)
-    curvature = variance + 1 / t**2
     wanted = float(np.clip(1e-3 * tolerance * max(t * chernoff, 1e-3), 1e-12, 1e-6))
-    log_value = -np.log(t * (1 + t)) - 0.5 * np.log(2 * np.pi * curvature)
+    log_value = -np.log(t * (1 + t)) - 0.5 * np.log(2 * np.pi * (variance + 1 / t**2))
     log_goal = float(np.log(wanted) + log_value)
 
-    reach = _right_aliases(nodes, t, log_moment, variance)
-    period = max((chernoff - log_delta - np.log(wanted)) / (1 + t), 2 * np.sqrt(variance))
-    period = max(period, min((excess - log_goal) / gap - 0.8 * chernoff for gap, excess in reach))
-    limit = _cutoff(pairs, coarse, t, parts, log_goal, np.sqrt(variance))
+    right = _right_alias(parts, t, log_moment, variance, log_goal, chernoff)
+    period = (right[1] - log_goal) / right[0] - 0.8 * chernoff
+    period = max(period, (chernoff - log_delta - np.log(wanted)) / (1 + t), 2 * np.sqrt(variance))
+    limit = _cutoff(parts, t, log_goal, np.sqrt(variance))
     step = 2 * np.pi / period
     count = int(np.ceil(limit / step)) + 1
-    frequency = step * np.arange(count)
 
     final: list[Tilted] = []
     quadrature = 0.0
-    for (pair, n), edges, part in zip(pairs, coarse, parts, strict=True):
+    for part in parts:
+        n = part.nodes.count
         allowed = part.log_moment + float(np.log(wanted / 10) - np.log(n))
-        fine, log_error = refine_panels(pair, edges, t, float(frequency[-1]), allowed)
+        fine, log_error = refine_panels(part.nodes.pair, part.nodes.edges, t, step * count, allowed)
         quadrature += n * float(np.exp(min(log_error - part.log_moment, 0.0)))
         if count * fine.size * ORDER > MAX_WORK:
             raise TooRough
-        final.append(tilt_nodes(place_nodes(pair, n, fine), t))
-    return _assemble(final, t, period, frequency, quadrature, log_goal, reach, limit)
+        final.append(tilt_nodes(place_nodes(part.nodes.pair, n, fine), t))
+    return _assemble(final, t, period, step, count, quadrature, log_goal, right)
 
 
-def _right_aliases(nodes: Sequence[Nodes], t: float, log_moment: float, variance: float) -> list[tuple[float, float]]:
-    """For some t' > t: (t' - t, log of M(t') gmax(t') / M(t)): e^{t kP} delta(eps + kP) over M(t) e^{-t eps} is at most
-    e^{that - (t' - t)(eps + kP)}."""
-    out = []
-    for c in (1.5, 3.0, 5.0, 7.0, 10.0):
+def is_atomic(pair: Pair) -> bool:
+    """Whether the pair has no continuous part."""
+    lo, hi = pair.support(-30.0)
+    return not (hi > lo)
+
+
+def _settled(part: Nodes, t: float) -> Tilted:
+    """The part at tilt t, on panels that give its moment to 1e-6 or so."""
+    tilted = tilt_nodes(part, t)
+    edges, _ = refine_panels(part.pair, part.edges, t, 0.0, tilted.log_moment + float(np.log(1e-9)))
+    if edges.size == part.edges.size:
+        return tilted
+    return tilt_nodes(place_nodes(part.pair, part.count, edges), t)
+
+
+def _right_alias(
+    parts: Sequence[Tilted], t: float, log_moment: float, variance: float, log_goal: float, epsilon: float
+) -> tuple[float, float]:
+    """(t' - t, log of M(t') gmax(t') / M(t)) for the t' > t that allows the shortest period.
+
+    e^{t kP} delta(eps + kP), over M(t) e^{-t eps}, is at most e^{that - (t' - t)(eps + kP)}.
+    """
+    options = []
+    for c in (2.0, 4.0, 6.0, 9.0):
         gap = c / float(np.sqrt(variance))
         moved = 0.0
-        for part in nodes:
-            exponent = (t + gap) * part.loss
-            top = float(exponent.max())
-            with np.errstate(under="ignore"):
-                moved += part.count * (top + float(np.log(part.mass @ np.exp(exponent - top)) + 1e-12))
-        out.append((gap, moved + log_gmax(t + gap) - log_moment))
-    return out
+        for part in parts:
+            exponent = gap * part.centred
+            with np.errstate(under="ignore", over="ignore"):
+                moved += part.nodes.count * (float(np.log(part.weight @ np.exp(exponent))) + gap * part.mean)
+        options.append((gap, moved + log_gmax(t + gap)))
+    gap, _ = min(options, key=lambda option: (option[1] - log_goal) / option[0])
+    proven = log_gmax(t + gap) - log_moment
+    for part in parts:
+        nodes = part.nodes
+        fresh = tilt_nodes(nodes, t + gap)
+        edges, log_error = refine_panels(nodes.pair, nodes.edges, t + gap, 0.0, fresh.log_moment + float(np.log(1e-3 / nodes.count)))
+        if edges.size != nodes.edges.size:
+            fresh = tilt_nodes(place_nodes(nodes.pair, nodes.count, edges), t + gap)
+        proven += nodes.count * (fresh.log_moment + float(np.exp(log_error - fresh.log_moment))) + fresh.moment_error
+    return gap, proven
 
 
-def _cutoff(
-    pairs: Sequence[tuple[Pair, int]],
-    coarse: Sequence[Array],
-    t: float,
-    parts: Sequence[Tilted],
-    log_goal: float,
-    scale: float,
-) -> float:
+def _cutoff(parts: Sequence[Tilted], t: float, log_goal: float, scale: float) -> float:
     """Y such that (sup over y >= Y of |prod E_t[e^{iyL}]^T|) / (pi Y) <= e^log_goal.
 
     Far out by segments of integration by parts, nearer by interpolation: R = |phi|^2 has R'' >= -2 var, so that
     between neighbours R is at most the larger one plus gap^2 var / 4.
     """
-    far = scale**-1 * 1.3 ** np.arange(-2, 110)
-    log_far = sum(part.nodes.count * _log_segments(part, edges, t, far) for part, edges in zip(parts, coarse, strict=True))
-    target = log_goal + np.log(np.pi * far)
-    good = np.flatnonzero(log_far <= target)
+    far = 1.25 ** np.arange(-3, 90) / scale
+    log_far = sum(part.nodes.count * _log_segments(part, t, far) for part in parts)
+    good = np.flatnonzero(log_far <= log_goal + np.log(np.pi * far))
     if not good.size:
         raise TooRough
-    end = float(far[good[0]])
-    spread = max(float(np.sqrt(part.variance)) for part in parts)
-    grid, y = [], 3.0 / scale
-    while y < end and len(grid) < 600:
-        grid.append(y)
-        y += min(0.4 * y, 0.4 / spread)
-    if len(grid) == 600 or not grid:
+    end, log_end = float(far[good[0]]), float(log_far[good[0]])
+    guards = [_guard(part, t, end, -log_goal / (4 * len(parts))) for part in parts]
+    spread = max(guard.spread for guard in guards)
+    points = _guard_points(3.0 / scale, end, spread)
+    if points.size < 2:
         return end
-    points = np.append(grid, end)
+    modulus = [guard.modulus(points) for guard in guards]
+    pieces = np.ones(points.size - 1)
+    for guard, size in zip(guards, modulus, strict=True):
+        room = np.maximum(1 - np.maximum(size[1:], size[:-1]) ** 2, -2 * log_goal / guard.count)
+        pieces = np.maximum(pieces, np.diff(points) * guard.spread / np.sqrt(room))
+    pieces = np.minimum(np.ceil(pieces), 24).astype(int)
+    if pieces.max() > 1:
+        points = _subdivide(points, pieces)
+        modulus = [guard.modulus(points) for guard in guards]
     log_near = np.zeros(points.size - 1)
-    for (pair, n), edges, part in zip(pairs, coarse, parts, strict=True):
-        rough = float(np.log(min(0.02, 1.0 / n)))
-        fine, log_error = refine_panels(pair, edges, t, end, part.log_moment + rough)
-        guard = tilt_nodes(place_nodes(pair, n, fine), t)
-        phi = characteristic(guard, points)
-        slack = 2 * float(np.exp(log_error - part.log_moment)) + points * guard.phase_slope
-        square = ((1 + phi.real) ** 2 + phi.imag**2) ** 0.5 + slack
-        square **= 2
-        gap = np.diff(points)
-        upper = np.maximum(square[1:], square[:-1]) + gap**2 * guard.variance * (1.01 / 4)
-        log_near += 0.5 * n * np.log(np.minimum(upper, 1.0))
-    worst = np.maximum.accumulate(np.append(log_near, log_far[good[0]])[::-1])[::-1]
+    for guard, size in zip(guards, modulus, strict=True):
+        square = np.maximum(size[1:], size[:-1]) ** 2 + (np.diff(points) * guard.spread) ** 2 * (1.01 / 4)
+        log_near += guard.count * np.log(np.minimum(np.sqrt(square) + guard.rest, 1.0))
+    worst = np.maximum.accumulate(np.append(log_near, log_end)[::-1])[::-1]
     fit = np.flatnonzero(worst <= log_goal + np.log(np.pi * points))
     return float(points[fit[0]])
 
 
-def _log_segments(part: Tilted, edges: Array, t: float, y: Array) -> Array:
+def _subdivide(points: Array, pieces: NDArray[np.int_]) -> Array:
+    """Cut the i-th gap into pieces_i equal ones."""
+    starts = np.cumsum(pieces) - pieces
+    inner = np.arange(int(pieces.sum())) - np.repeat(starts, pieces)
+    return np.append(np.repeat(points[:-1], pieces) + inner * np.repeat(np.diff(points) / pieces, pieces), points[-1])
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """The core of a tilted part, without the rare largest and smallest losses, of total mass `rest`.
+
+    |phi| <= |phi_core| + rest, and the second derivative of |phi_core|^2 is at least -2 spread^2.
+    """
+
+    count: int
+    weight: Array
+    centred: Array
+    spread: float
+    rest: float
+    error: float
+    phase_slope: float
+
+    def modulus(self, points: Array) -> Array:
+        """Upper bounds on |phi_core|."""
+        half = points[:, None] * (self.centred / 2)
+        sine = np.sin(half)
+        real = float(self.weight.sum()) - 2 * ((sine * sine) @ self.weight)
+        imag = 2 * ((sine * np.cos(half)) @ self.weight)
+        return np.asarray(np.hypot(real, imag) + 2 * self.error + points * self.phase_slope)
+
+
+def _guard_points(start: float, end: float, spread: float) -> Array:
+    """From `start` to `end`, first in proportion, then in steps of 0.4 / spread."""
+    if not (end > start):
+        return np.empty(0)
+    turn = min(1 / spread, end)
+    count = max(1, int(np.ceil(np.log(max(turn / start, 1.0)) / 0.35)))
+    near = start * (max(turn / start, 1.0)) ** (np.arange(count) / count)
+    rest = int(np.ceil((end - turn) * spread / 0.4))
+    if rest > 1500:
+        return np.empty(0)
+    return np.unique(np.concatenate([near, np.linspace(max(turn, start), end, max(rest, 1) + 1)]))
+
+
+def _guard(part: Tilted, t: float, end: float, allowance: float) -> _Guard:
+    """Core of a part such that the rest costs at most e^allowance in T steps, on panels good enough up to y = end."""
+    pair, n, edges = part.nodes.pair, part.nodes.count, part.nodes.edges
+    if edges.size < 2:
+        return _Guard(n, part.weight, part.centred, float(np.sqrt(part.variance)), 0.0, 0.0, part.phase_slope)
+    panels = edges.size - 1
+    mass = part.weight[: ORDER * panels].reshape(panels, ORDER).sum(axis=1)
+    budget = min(allowance / n, 0.1) / 2
+    first = int(np.searchsorted(np.cumsum(mass), budget))
+    last = panels - int(np.searchsorted(np.cumsum(mass[::-1]), budget))
+    edges = edges[first : last + 1]
+    rough = part.log_moment + float(np.log(min(0.02, 0.5 / n)))
+    fine, log_error = refine_panels(pair, edges, t, end, rough)
+    error = float(np.exp(log_error - part.log_moment))
+    core = tilt_nodes(place_nodes(pair, n, fine), t)
+    weight = core.weight * np.exp(core.log_moment - part.log_moment)
+    total = float(weight.sum())
+    mean = float(weight @ core.nodes.loss) / total
+    centred = core.nodes.loss - mean
+    spread = float(np.sqrt(total * float(weight @ centred**2)))
+    return _Guard(n, weight, centred, spread, max(1 - total, 0.0) + 2 * error + 1e-12, error, core.phase_slope + part.phase_slope)
+
+
+def _log_segments(part: Tilted, t: float, y: Array) -> Array:
     """log of 1 - sum_i (m_i - V_i / y)_+, a bound on |E_t e^{iyL}| that decreases in y; the best of several cuts."""
-    pair = part.nodes.pair
-    if not isinstance(pair, AnalyticPair) or edges.size < 2:
+    pair, coarse = part.nodes.pair, part.nodes.edges
+    if not isinstance(pair, AnalyticPair) or coarse.size < 2:
         return np.zeros(y.size)
+    panels = coarse.size - 1
+    panel_mass = part.weight[: ORDER * panels].reshape(panels, ORDER).sum(axis=1)
+    panel_mass -= np.exp(panel_errors(pair, coarse, t, 0.0) - part.log_moment)
     best = np.ones(y.size)
-    panel_mass = np.add.reduceat(part.weight[: ORDER * (edges.size - 1)], ORDER * np.arange(edges.size - 1))
-    for width in (1, 2, 4, 8):
-        starts = np.arange(0, edges.size - 1, width)
+    for width in (1, 2, 4):
+        starts = np.arange(0, panels, width)
         mass = np.add.reduceat(panel_mass, starts) * (1 - 1e-9)
-        cuts = np.append(edges[starts], edges[-1])
-        variation = pair.oscillation(cuts, t) * np.exp(-part.log_moment)
+        variation = pair.oscillation(np.append(coarse[starts], coarse[-1]), t) * np.exp(-part.log_moment)
         lost = np.maximum(mass - variation / y[:, None], 0.0).sum(axis=1)
         best = np.minimum(best, 1 - lost)
     return np.log(np.maximum(best, 1e-12))
@@ -319,18 +421,19 @@ def _assemble(
     parts: Sequence[Tilted],
     t: float,
     period: float,
-    frequency: Array,
+    step: float,
+    count: int,
     quadrature: float,
     log_goal: float,
-    right: Sequence[tuple[float, float]],
-    limit: float,
+    right: tuple[float, float],
 ) -> Spectrum:
     """log M along the line, as T log1p(phi - 1) + i y T mean, divided by z (1 + z)."""
+    frequency = step * np.arange(count)
     log_m = np.zeros(frequency.size, dtype=np.complex128)
     rounding = np.zeros(frequency.size)
     for part in parts:
         n = part.nodes.count
-        phi = characteristic(part, frequency)
+        phi = characteristic_grid(part, step, count)
         size2 = 2 * phi.real + phi.real**2 + phi.imag**2
         modulus = np.sqrt(np.maximum(1 + size2, 1e-300))
         log_m.real += 0.5 * n * np.log1p(np.maximum(size2, -1 + 1e-300))
@@ -342,17 +445,13 @@ def _assemble(
         term = np.exp(log_m) / (z * (1 + z)) * (2 / period)
     term[0] /= 2
     rounding = np.where(rounding < 0.5, np.expm1(np.minimum(rounding, 1.0)), np.inf)
-    size = np.abs(term)
-    lost = rounding == np.inf
-    extra = 0.0
-    if lost.any():
+    if np.isinf(rounding).any():
         raise TooRough
     centre = sum(part.nodes.count * part.mean for part in parts)
     moment = sum(part.nodes.count * part.log_moment for part in parts)
     relative = sum(part.moment_error for part in parts) + quadrature + 1e-14
     dropped = -float(np.expm1(sum(p.nodes.count * np.log1p(-p.nodes.dropped) for p in parts))) * (1 + 1e-9)
     infinite = -float(np.expm1(sum(p.nodes.count * np.log1p(-p.nodes.pair.infinite_mass) for p in parts)))
-    del size
     return Spectrum(
         t,
         period,
@@ -360,7 +459,7 @@ def _assemble(
         centre,
         frequency,
         term,
-        float(np.exp(log_goal)) + extra,
+        float(np.exp(log_goal)),
         rounding,
         relative,
         right,
