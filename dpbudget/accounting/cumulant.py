@@ -6,6 +6,7 @@ last node is not integrated: its P-mass is `missing`, and the engine has to pay 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,7 +43,7 @@ class Quadrature:
     missing: upper bound on the P-mass above the nodes, `infinite` included.
     below: upper bound on the P-mass under the nodes, where the loss is at most `bottom`.
     infinite: P-mass at infinite loss.  top: no kept loss is larger.
-    step: largest rise of the loss across one panel; e^{lam L} is resolved while lam * step stays below about 8.
+    edge_log_p, edge_loss: log density and loss at the left and right edge of every panel, shape (2, panels).
     """
 
     log_weight: Array
@@ -52,7 +53,27 @@ class Quadrature:
     infinite: float
     bottom: float
     top: float
-    step: float
+    edge_log_p: Array
+    edge_loss: Array
+
+    @cached_property
+    def limit(self) -> float:
+        """The largest lam up to which the panels resolve p e^{lam L}; math.inf for a pair of atoms alone.
+
+        16-point Gauss-Legendre integrates e^{g} to 1e-13 where g changes by at most 14 over the panel; panels that lie
+        e^{-45} below the largest do not matter.
+        """
+        if self.edge_loss.size == 0:
+            return math.inf
+        step = float(np.max(self.edge_loss[1] - self.edge_loss[0]))
+        if not step > 0.0:
+            return math.inf
+        grid = 4.0 / step * np.exp2(np.arange(120) / 2.0)
+        g = self.edge_log_p[:, None, :] + grid[:, None] * self.edge_loss[:, None, :]
+        matters = np.max(g, axis=0) > np.max(g, axis=(0, 2))[:, None] - 45.0
+        rough = np.any(matters & (np.abs(g[1] - g[0]) > 14.0), axis=1)
+        first = int(np.argmax(rough)) if np.any(rough) else grid.size
+        return float(grid[max(first - 1, 0)])
 
     @cached_property
     def weight(self) -> Array:
@@ -83,12 +104,12 @@ class Quadrature:
         return float(np.sum(second)) - linear
 
 
-def _edges(pair: Pair, lo: float, hi: float, refine: float) -> Array:
+def panel_edges(pair: Pair, lo: float, hi: float, refine: float) -> Array:
     """Panel edges from lo to hi, no panel longer than pair.panel / refine nor across a break."""
     inner = sorted(b for b in pair.breaks if lo < b < hi)
     corners = [lo, *inner, hi]
     pieces = []
-    for a, b in zip(corners, corners[1:], strict=False):
+    for a, b in itertools.pairwise(corners):
         n = max(1, math.ceil((b - a) * refine / pair.panel))
         if not n <= MAX_PANELS:
             raise NotCertified("the loss needs too many quadrature panels", hint="Raise the noise multiplier.")
@@ -104,35 +125,36 @@ def quadrature(pair: Pair, log_tail: float, *, log_below: float | None = None, r
     """
     hi = pair.support(log_tail)[1]
     lo = pair.support(log_tail if log_below is None else log_below)[0]
-    weights = [np.log(np.array([m for _, m in pair.atoms if m > 0.0], dtype=np.float64))]
-    losses = [np.array([v for v, m in pair.atoms if m > 0.0], dtype=np.float64)]
-    step, missing, below = 0.0, pair.infinite_mass, 0.0
-    bottom = -math.inf
-    if lo < hi:
-        edges = _edges(pair, lo, hi, refine)
-        half = np.diff(edges)[:, None] / 2
-        x = (edges[:-1, None] + half * (1.0 + GAUSS_X)).ravel()
-        with np.errstate(divide="ignore"):
-            weights.append(pair.log_p(x) + np.log(half * GAUSS_W).ravel())
-        losses.append(pair.loss(x))
-        ends = pair.loss(edges)
-        step, bottom = float(np.max(np.diff(ends))), float(ends[0])
-        missing += math.exp(pair.log_upper_tail(hi))
-        below = math.exp(pair.log_lower_tail(lo))
-    log_weight, loss = np.concatenate(weights), np.concatenate(losses)
-    if np.any(np.isnan(log_weight)) or np.any(np.isnan(loss)) or not missing >= 0.0:
+    edges = panel_edges(pair, lo, hi, refine) if lo < hi else np.empty(0)
+    return on_panels(pair, edges[:-1], edges[1:])
+
+
+def on_panels(pair: Pair, left: Array, right: Array) -> Quadrature:
+    """The quadrature on given panels, in increasing order; mass is counted above the last and below the first only."""
+    half = (right - left)[:, None] / 2
+    x = (left[:, None] + half * (1.0 + GAUSS_X)).ravel()
+    edges = np.stack([left, right])
+    with np.errstate(divide="ignore"):
+        atoms = np.array([[v, math.log(m)] for v, m in pair.atoms if m > 0.0], dtype=np.float64).reshape(-1, 2)
+        log_weight = np.append(pair.log_p(x) + np.log(half * GAUSS_W).ravel(), atoms[:, 1]) if x.size else atoms[:, 1]
+        loss = np.append(pair.loss(x), atoms[:, 0]) if x.size else atoms[:, 0]
+        edge_log_p = pair.log_p(edges) if x.size else edges
+        edge_loss = pair.loss(edges) if x.size else edges
+    missing, below, bottom = pair.infinite_mass, 0.0, -math.inf
+    if x.size:
+        missing += math.exp(pair.log_upper_tail(float(right[-1])))
+        below, bottom = math.exp(pair.log_lower_tail(float(left[0]))), float(edge_loss[0, 0])
+    if np.any(np.isnan(log_weight)) or np.any(np.isnan(loss)) or not missing >= 0.0 or not below >= 0.0:
         raise NotCertified("a density or privacy loss is not a number")
     keep = (log_weight > -np.inf) & (loss > -np.inf)
     log_weight, loss = log_weight[keep], loss[keep]
-    top = float(np.max(loss)) if loss.size else 0.0
-    if lo < hi:
-        top = max(top, float(ends[-1]))
-    return Quadrature(log_weight, loss, missing, below, pair.infinite_mass, bottom, top, step)
+    top = max(float(np.max(loss, initial=-np.inf)), float(np.max(edge_loss, initial=-np.inf)))
+    return Quadrature(log_weight, loss, missing, below, pair.infinite_mass, bottom, top, edge_log_p, edge_loss)
 
 
 @dataclass(frozen=True)
 class Moment:
-    """K(lam) = log E_P[e^{lam L}; kept] with slope and curvature in lam, and a bound on the error of K; arrays over lam."""
+    """K(lam) = log E_P[e^{lam L}; kept], its slope and curvature in lam, a bound on the error of K; arrays over lam."""
 
     value: Array
     slope: Array
@@ -143,36 +165,41 @@ class Moment:
 def log_moment(nodes: Quadrature, lam: Array) -> Moment:
     """The cumulant of the kept loss at real lam > 0, shape (k,).
 
-    Below lam * step = 8 it is exact up to `error`; above, where a panel no longer resolves e^{lam L}, it is continued by
+    Up to r = nodes.limit it is exact up to `error`; above, where a panel no longer resolves e^{lam L}, it continues as
     K(r) + (lam - r) top, an upper bound because e^{(lam - r) L} <= e^{(lam - r) top}; curvature is 0 there.
     Mass dropped on top is not counted (missing), mass dropped at the bottom is counted in full: errs upwards.
     """
     lam = np.asarray(lam, dtype=np.float64)
+    resolved = np.minimum(lam, nodes.limit)
+    m = resolved_moment(nodes, resolved)
+    beyond = lam > resolved
+    value = np.where(beyond, m.value + (lam - resolved) * nodes.top, m.value)
+    return Moment(value, np.where(beyond, nodes.top, m.slope), np.where(beyond, 0.0, m.curvature), m.error)
+
+
+def resolved_moment(nodes: Quadrature, lam: Array) -> Moment:
+    """log_moment for lam that the panels are known to resolve, in blocks of bounded memory."""
     if not np.all(lam > 0.0):
         raise NotCertified("an order of the moments is not a positive number")
-    resolved = np.minimum(lam, 8.0 / nodes.step) if nodes.step > 0.0 else lam
-    per_block = max(1, _BLOCK // max(1, nodes.loss.size))
-    blocks = [_resolved(nodes, resolved[i : i + per_block]) for i in range(0, lam.size, per_block)]
-    value, slope, curvature, error = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    beyond = lam > resolved
-    value = np.where(beyond, value + (lam - resolved) * nodes.top, value)
-    return Moment(value, np.where(beyond, nodes.top, slope), np.where(beyond, 0.0, curvature), error)
+    size = max(1, _BLOCK // max(1, nodes.loss.size))
+    blocks = [_moment_block(nodes, lam[i : i + size]) for i in range(0, lam.size, size)]
+    return Moment(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
 
 
-def _resolved(nodes: Quadrature, lam: Array) -> tuple[Array, Array, Array, Array]:
+def _moment_block(nodes: Quadrature, lam: Array) -> tuple[Array, Array, Array, Array]:
     t = lam[:, None] * nodes.loss
     exponent = t + nodes.log_weight
     shift = np.maximum(np.max(exponent, axis=1, initial=-np.inf), 0.0)
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         tilted = np.exp(exponent - shift[:, None])
         total = np.sum(tilted, axis=1)
-        low = nodes.below * np.exp(np.minimum(lam * nodes.bottom, 700.0)) if nodes.below > 0.0 else 0.0 * lam
+        low = nodes.below * np.exp(lam * min(nodes.bottom, 700.0)) if nodes.below > 0.0 else 0.0 * lam
         first = tilted @ nodes.loss
         small = np.abs(t) < 0.5
         second = np.where(small, psi(np.where(small, t, 0.0)) * nodes.weight, tilted - (1.0 + t) * nodes.weight)
         rest = np.sum(second, axis=1)
         near = shift == 0.0
-        change = np.where(near, lam * nodes.mean + rest - nodes.infinite + low, 0.0)
+        change = np.where(near, lam * nodes.mean + rest - nodes.infinite + low * (nodes.bottom > 0.0), 0.0)
         size = np.where(near, rest + lam * nodes.mean_size, 1.0)
         value = np.where(near, np.log1p(np.maximum(change, -1.0)), shift + np.log(total + low * np.exp(-shift)))
         slope = first / total
