@@ -277,7 +277,7 @@ def _right_alias(
     e^{t kP} delta(eps + kP), over M(t) e^{-t eps}, is at most e^{that - (t' - t)(eps + kP)}.
     """
     options = []
-    for c in (2.0, 4.0, 6.0, 9.0):
+    for c in (0.2, 0.5, 1.0, 2.0, 4.0, 7.0):
         gap = c / float(np.sqrt(variance))
         moved = 0.0
         for part in parts:
@@ -303,33 +303,40 @@ def _cutoff(parts: Sequence[Tilted], t: float, log_goal: float, scale: float) ->
     Far out by segments of integration by parts, nearer by interpolation: R = |phi|^2 has R'' >= -2 var, so that
     between neighbours R is at most the larger one plus gap^2 var / 4.
     """
+    goal = log_goal - np.log(2.0)
     far = 1.25 ** np.arange(-3, 90) / scale
     log_far = sum(part.nodes.count * _log_segments(part, t, far) for part in parts)
-    good = np.flatnonzero(log_far <= log_goal + np.log(np.pi * far))
+    good = np.flatnonzero(log_far <= goal + np.log(np.pi * far))
     if not good.size:
         raise TooRough
-    end, log_end = float(far[good[0]]), float(log_far[good[0]])
-    guards = [_guard(part, t, end, -log_goal / (4 * len(parts))) for part in parts]
-    spread = max(guard.spread for guard in guards)
-    points = _guard_points(3.0 / scale, end, spread)
+    end = float(far[good[0]])
+    guards = [_guard(part, t, end, -goal / (4 * len(parts))) for part in parts]
+    points = _guard_points(3.0 / scale, end, max(guard.spread for guard in guards))
     if points.size < 2:
         return end
     modulus = [guard.modulus(points) for guard in guards]
-    pieces = np.ones(points.size - 1)
-    for guard, size in zip(guards, modulus, strict=True):
-        room = np.maximum(1 - np.maximum(size[1:], size[:-1]) ** 2, -2 * log_goal / guard.count)
-        pieces = np.maximum(pieces, np.diff(points) * guard.spread / np.sqrt(room))
-    pieces = np.minimum(np.ceil(pieces), 24).astype(int)
-    if pieces.max() > 1:
+    log_near = _between(guards, modulus, np.diff(points))
+    wanted = goal + np.log(np.pi * points[:-1])
+    if (log_near > wanted).any():
+        pieces = np.ones(points.size - 1, dtype=int)
+        for n in (16, 10, 6, 4, 3, 2):
+            finer = _between(guards, modulus, np.diff(points) / n)
+            pieces[(log_near > wanted) & (finer <= wanted - 0.02)] = n
         points = _subdivide(points, pieces)
         modulus = [guard.modulus(points) for guard in guards]
-    log_near = np.zeros(points.size - 1)
+        log_near = _between(guards, modulus, np.diff(points))
+    worst = np.maximum.accumulate(log_near[::-1])[::-1]
+    fit = np.flatnonzero(worst <= goal + np.log(np.pi * points[:-1]))
+    return float(points[fit[0]]) if fit.size else end
+
+
+def _between(guards: Sequence[_Guard], modulus: Sequence[Array], gap: Array) -> Array:
+    """log of the bound on prod |phi|^T between neighbouring points that lie `gap` apart."""
+    out = np.zeros(gap.size)
     for guard, size in zip(guards, modulus, strict=True):
-        square = np.maximum(size[1:], size[:-1]) ** 2 + (np.diff(points) * guard.spread) ** 2 * (1.01 / 4)
-        log_near += guard.count * np.log(np.minimum(np.sqrt(square) + guard.rest, 1.0))
-    worst = np.maximum.accumulate(np.append(log_near, log_end)[::-1])[::-1]
-    fit = np.flatnonzero(worst <= log_goal + np.log(np.pi * points))
-    return float(points[fit[0]])
+        square = np.maximum(size[1:], size[:-1]) ** 2 + (gap * guard.spread) ** 2 * (1.01 / 4)
+        out += guard.count * np.log(np.minimum(np.sqrt(square) + guard.rest, 1.0))
+    return out
 
 
 def _subdivide(points: Array, pieces: NDArray[np.int_]) -> Array:
