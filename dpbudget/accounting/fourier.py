@@ -230,7 +230,8 @@ def build(
     log_moment = sum(part.nodes.count * part.log_moment for part in parts)
     chernoff = max((log_moment + log_gmax(t) - log_delta) / t, 0.0) if epsilon is None else epsilon
     variance = sum(part.nodes.count * part.variance for part in parts)
-    wanted = float(np.clip(1e-3 * tolerance * max(t * chernoff, 1e-3), 1e-12, 1e-6))
+    gain = max(t * chernoff, 1e-3) if epsilon is None else 1.0
+    wanted = float(np.clip(1e-3 * tolerance * gain, 1e-12, 1e-6))
     log_value = -np.log(t * (1 + t)) - 0.5 * np.log(2 * np.pi * (variance + 1 / t**2))
     log_goal = float(np.log(wanted) + log_value)
 
@@ -252,6 +253,21 @@ def build(
             raise TooRough
         final.append(tilt_nodes(place_nodes(part.nodes.pair, n, fine), t))
     return _assemble(final, t, period, step, count, quadrature, log_goal, right)
+
+
+def chernoff_log_delta(pairs: Sequence[tuple[Pair, int]], epsilon: float) -> float:
+    """An estimate of the Chernoff bound of log delta at epsilon, the tails cut where they no longer matter to it."""
+    log_delta = -40.0
+    for _ in range(40):
+        log_tail = log_delta - float(np.log(sum(count for _, count in pairs))) - 25.0
+        nodes = [place_nodes(pair, count, first_panels(pair, log_tail)) for pair, count in pairs]
+        t = find_tilt(nodes, None, epsilon)
+        moments = (part.count * tilt_nodes(part, t).log_moment for part in nodes)
+        bound = min(0.0, sum(moments) - t * epsilon + log_gmax(t))
+        if not (bound < log_delta):
+            return bound
+        log_delta = max(1.5 * bound, 4 * log_delta)
+    return log_delta
 
 
 def is_atomic(pair: Pair) -> bool:
@@ -476,13 +492,27 @@ def _assemble(
     )
 
 
-def epsilon_bounds(spectrum: Spectrum, delta: float, start: float) -> tuple[float, float]:
+def detail(spectrum: Spectrum) -> dict[str, object]:
+    """What a report may say about how the bounds came about."""
+    return {
+        "method": "fourier",
+        "tilt": spectrum.t,
+        "frequencies": int(spectrum.frequency.size),
+        "nodes": spectrum.nodes,
+        "error_budget": {
+            "truncation": spectrum.truncation,
+            "relative": spectrum.relative,
+            "dropped": spectrum.dropped,
+        },
+    }
+
+
+def epsilon_bounds(spectrum: Spectrum, delta: float) -> tuple[float, float]:
     """[lower, upper] for epsilon at delta: a secant for the central value, then ends that are verified one by one."""
-    low, up = spectrum.bounds(0.0)
-    if up <= delta:
+    if spectrum.bounds(0.0)[1] <= delta:
         return 0.0, 0.0
+    start = max(0.0, (spectrum.log_moment + log_gmax(spectrum.t) - float(np.log(delta))) / spectrum.t)
     middle, slope = _central(spectrum, delta, start)
-    low, up = spectrum.bounds(middle)
     return _verified(spectrum, delta, middle, slope, -1), _verified(spectrum, delta, middle, slope, 1)
 
 

@@ -1,0 +1,131 @@
+"""Certified intervals by the lattice: meshes that are refined until the two measures around each pair are close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum, saddle
+from dpbudget.accounting.discretise import Discretised, discretise
+from dpbudget.accounting.pairs import Array, Pair
+
+Parts = Sequence[tuple[Pair, int]]
+MAX_CELLS = 2**20
+FIRST_CELLS = 1500
+
+
+@dataclass(frozen=True)
+class _Mesh:
+    """All parts on one lattice, and the tilt."""
+
+    step: float
+    cells: int
+    parts: Sequence[tuple[Discretised, int]]
+    lam: float
+    predicted: float
+
+
+def _moments(parts: Sequence[tuple[Discretised, int]], upper: bool) -> list[tuple[Array, Array, int]]:
+    out = []
+    for item, count in parts:
+        measure = item.upper if upper else item.lower
+        used = np.flatnonzero(measure.mass)
+        out.append((measure.mass[used], measure.step * (measure.first + used).astype(np.float64), count))
+    return out
+
+
+def _mesh(parts: Parts, step: float, log_tail: float, log_delta: float | None, epsilon: float | None) -> _Mesh:
+    """Discretise at one step; the tilt by saddle point, and the width in epsilon that the two measures predict."""
+    items = [(discretise(pair, step, log_tail), count) for pair, count in parts]
+    above, below = _moments(items, True), _moments(items, False)
+    lam = saddle(above, log_delta, epsilon)
+    gap = sum(n * log_sum(m, lam * x) for m, x, n in above) - sum(
+        n * log_sum(m, lam * x) if m.size else np.inf for m, x, n in below
+    )
+    cells = max(item.upper.mass.size for item, _ in items)
+    return _Mesh(step, cells, items, lam, max(float(gap), 0.0) / lam)
+
+
+def _span(parts: Parts, log_tail: float) -> float:
+    """Width of the widest one-step range of losses."""
+    spans = []
+    for pair, _ in parts:
+        lo, hi = pair.support(log_tail)
+        ends = [loss for loss, _ in pair.atoms]
+        if hi > lo:
+            ends += [float(v) for v in pair.loss(np.array([lo, hi]))]
+        spans.append(max(ends) - min(ends))
+    return max(max(spans), 1e-300)
+
+
+def _refine(
+    parts: Parts, log_tail: float, goal: Callable[[_Mesh], float], log_delta: float | None, epsilon: float | None
+) -> _Mesh:
+    """Meshes of falling step until the predicted width meets `goal`, or the cells reach MAX_CELLS."""
+    step = _span(parts, log_tail) / FIRST_CELLS
+    while True:
+        mesh = _mesh(parts, step, log_tail, log_delta, epsilon)
+        target = goal(mesh)
+        if mesh.predicted <= target or mesh.cells >= MAX_CELLS / 2:
+            return mesh
+        ratio = float(np.sqrt(target / mesh.predicted)) * 0.9
+        step *= float(np.clip(ratio, max(1 / 64, mesh.cells / MAX_CELLS), 0.7))
+
+
+def _compositions(mesh: _Mesh) -> tuple[Composition, Composition]:
+    mass_errors = [item.mass_error for item, _ in mesh.parts]
+    loss_errors = [item.loss_error for item, _ in mesh.parts]
+    lower = compose([(d.lower, n) for d, n in mesh.parts], mesh.lam, -1, mass_errors, loss_errors)
+    upper = compose([(d.upper, n) for d, n in mesh.parts], mesh.lam, 1, mass_errors, loss_errors)
+    return lower, upper
+
+
+def _detail(mesh: _Mesh, upper: Composition) -> dict[str, object]:
+    return {
+        "method": "lattice",
+        "mesh": mesh.step,
+        "levels": 1,
+        "tilt": mesh.lam,
+        "cells": mesh.cells,
+        "points": upper.mass.size,
+        "error_budget": {
+            "discretisation": mesh.predicted,
+            "fft_entry": upper.entry_error,
+            "relative": upper.relative_error,
+            "loss": upper.loss_error,
+            "infinite": upper.infinite,
+        },
+    }
+
+
+def mesh_epsilon(parts: Parts, delta: float, tolerance: float) -> tuple[float, float, dict[str, object]]:
+    """(lower, upper, detail) for epsilon at delta in (0, 1). Raises NotCertified where the lattice gets too large."""
+    log_delta = float(np.log(delta))
+    log_tail = log_delta - float(np.log(sum(n for _, n in parts))) - 28.0
+
+    def goal(mesh: _Mesh) -> float:
+        return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
+
+    mesh = _refine(parts, log_tail, goal, log_delta, None)
+    lower, upper = _compositions(mesh)
+    reference = _epsilon_guess(mesh, log_delta)
+    return invert(lower, delta, -1, reference), invert(upper, delta, 1, reference), _detail(mesh, upper)
+
+
+def _epsilon_guess(mesh: _Mesh, log_delta: float) -> float:
+    """The Chernoff bound of epsilon at the tilt: some percent high."""
+    lam = mesh.lam
+    k = sum(n * log_sum(m, lam * x) for m, x, n in _moments(mesh.parts, True))
+    return max(0.0, (k - log_delta + float(log_gmax(lam))) / lam)
+
+
+def mesh_delta(
+    parts: Parts, epsilon: float, log_delta: float, tolerance: float
+) -> tuple[float, float, dict[str, object]]:
+    """(lower, upper, detail) for delta at epsilon >= 0; log_delta: a rough estimate, which only places the tails."""
+    log_tail = log_delta - float(np.log(sum(n for _, n in parts))) - 28.0
+    mesh = _refine(parts, log_tail, lambda m: 0.8 * tolerance / m.lam, None, epsilon)
+    lower, upper = _compositions(mesh)
+    return evaluate(lower, epsilon, -1), evaluate(upper, epsilon, 1), _detail(mesh, upper)
