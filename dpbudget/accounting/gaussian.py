@@ -112,6 +112,8 @@ def epsilon_interval(delta: float, sigma: float) -> tuple[float, float]:
     top = m * (math.sqrt(-2.0 * above) + m / 2) * (1 + 1e-9)
     if math.isinf(top):
         return 0.0, math.inf
+    if excess(0.0) <= 0.0:  # the total variation distance, to within the margin
+        return 0.0, _walk(1e-15 * min(m, 1.0), 1.0, lambda e: _below(log_delta(e, sigma), above))
     root = falling_root(excess, 0.0, top)
     upper = _walk(root, 1.0, lambda e: _below(log_delta(e, sigma), above))
     lower = _walk(root, -1.0, lambda e: _above(log_delta(e, sigma), below))

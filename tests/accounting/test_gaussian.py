@@ -112,6 +112,8 @@ def test_from_the_total_variation_on_epsilon_is_exactly_zero() -> None:
         variation = gaussian.delta(0, sigma)
         assert gaussian.epsilon_interval(variation * (1 + 1e-12), sigma) == (0.0, 0.0)
         assert gaussian.epsilon(variation * (1 - 1e-9), sigma) > 0.0
+        # Inside the margin neither 0 nor a positive epsilon is certain: a tiny one is proven.
+        assert 0.0 <= gaussian.epsilon(variation, sigma) <= 1e-12
 
 
 def test_limits() -> None:
