@@ -51,10 +51,9 @@ class SampledGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """One unsampled Gaussian release; noise_multiplier is the standard deviation over the L2 sensitivity."""
+    """One unsampled Gaussian release; noise_multiplier is the standard deviation over the L2 distance of neighbours."""
 
     noise_multiplier: float
-    group_size: int = 1
 
 
 @dataclass(frozen=True, slots=True)

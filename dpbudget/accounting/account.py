@@ -32,13 +32,17 @@ DEFAULT_TOLERANCE = 1e-5
 NO_NOISE = "no noise is added: the output reveals a record, and no epsilon is finite"
 
 
-def _canonical(mechanism: Mechanism) -> Mechanism:
-    """A full batch, or a rate of 1, is a plain Gaussian release."""
+def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
+    """A full batch, or a rate of 1, is a plain Gaussian release, its multiplier relative to what neighbours can move.
+
+    A group moves the sum by its size times the clipping norm, and a replaced record by twice what a removed one does.
+    """
     if isinstance(mechanism, SampledGaussian) and (
         mechanism.sampling is Sampling.FULL_BATCH
         or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
     ):
-        return Gaussian(mechanism.noise_multiplier, mechanism.group_size)
+        distance = mechanism.group_size * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+        return Gaussian(mechanism.noise_multiplier / distance)
     return mechanism
 
 
@@ -57,7 +61,7 @@ class Ledger:
     def of(cls, releases: Iterable[Release], adjacency: Adjacency) -> Ledger:
         totals: dict[Mechanism, int] = {}
         for release in releases:
-            mechanism = _canonical(release.mechanism)
+            mechanism = _canonical(release.mechanism, adjacency)
             if release.count:
                 totals[mechanism] = totals.get(mechanism, 0) + release.count
         return cls(tuple(sorted(totals.items(), key=lambda item: _order(item[0]))), adjacency)
@@ -74,17 +78,15 @@ class Ledger:
 
         Plain Gaussians are one Gaussian: mu^2 adds up (Dong, Roth, Su 2022, arXiv:1905.02383, Cor. 3.3).
         """
-        together: dict[Mechanism, int] = {}
-        precision: dict[int, float] = {}
+        found = []
+        precision = 0.0
         for mechanism, count in self.counts:
             if isinstance(mechanism, Gaussian):
-                group = mechanism.group_size
-                precision[group] = precision.get(group, 0.0) + count / mechanism.noise_multiplier**2
+                precision += count / mechanism.noise_multiplier**2
             else:
-                together[mechanism] = count
-        for group, total in precision.items():
-            together[Gaussian(1 / math.sqrt(total), group)] = 1
-        found = [(pairs.dominating_pairs(mechanism, self.adjacency), count) for mechanism, count in together.items()]
+                found.append((pairs.dominating_pairs(mechanism, self.adjacency), count))
+        if precision > 0:
+            found.append(({"both": pairs.SampledGaussianRemove(1 / math.sqrt(precision), 1.0)}, 1))
         names = sorted({name for by_direction, _ in found for name in by_direction if name != "both"}) or ["both"]
         return {
             name: [(by_direction.get(name) or by_direction["both"], count) for by_direction, count in found]
@@ -92,15 +94,11 @@ class Ledger:
         }
 
     def gaussian_steps(self, accountant: str) -> list[tuple[float, float, int]]:
-        """(sigma, q, count) for accountants that only know Poisson-sampled Gaussian steps.
-
-        Under replace-one a full batch moves by twice the clipping norm, which is sigma / 2.
-        """
+        """(sigma, q, count) for accountants that only know Poisson-sampled Gaussian steps."""
         steps = []
         for mechanism, count in self.counts:
             if isinstance(mechanism, Gaussian):
-                scale = 0.5 if self.adjacency is Adjacency.REPLACE_ONE else 1.0
-                steps.append((scale * mechanism.noise_multiplier / mechanism.group_size, 1.0, count))
+                steps.append((mechanism.noise_multiplier, 1.0, count))
             elif (
                 isinstance(mechanism, SampledGaussian)
                 and mechanism.sampling is Sampling.POISSON
@@ -115,6 +113,13 @@ class Ledger:
                     hint="Use --accountant pld.",
                 )
         return steps
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Ledgers over disjoint parts of the data: a record is in one of them, so the total is the largest of them."""
+
+    ledgers: tuple[Ledger, ...]
 
 
 @dataclass(frozen=True)
@@ -394,21 +399,38 @@ def _ask(
     return guarantee
 
 
+def _largest(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """The guarantee of the worst part, with the ends of the maximum: both ends of a maximum are maxima of ends."""
+    worst = max(guarantees, key=lambda g: math.inf if g.value.upper is None else g.value.upper)
+    lowers = [g.value.lower for g in guarantees]
+    estimates = [g.value.estimate for g in guarantees]
+    value = Interval(
+        None if None in lowers else max(x for x in lowers if x is not None),
+        worst.value.upper,
+        None if None in estimates else max(x for x in estimates if x is not None),
+    )
+    return replace(worst, value=value)
+
+
 def epsilon(
-    ledger: Ledger, delta: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
+    ledger: Ledger | Parallel, delta: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
 ) -> Guarantee:
     """Epsilon of all releases at delta, by one accountant. Upper ends err upwards only, lower ends downwards only.
 
     Raises InputError where the accountant has no proof for a mechanism, NotCertified where no bound was reached.
     """
+    if isinstance(ledger, Parallel):
+        return _largest([epsilon(part, delta, accountant=accountant, tolerance=tolerance) for part in ledger.ledgers])
     chosen = get(accountant)
     return _ask(chosen, chosen.epsilon, ledger, delta, tolerance, math.inf)
 
 
 def delta(
-    ledger: Ledger, epsilon: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
+    ledger: Ledger | Parallel, epsilon: float, *, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE
 ) -> Guarantee:
     """Delta of all releases at epsilon >= 0, by one accountant. Directions of error as for epsilon."""
+    if isinstance(ledger, Parallel):
+        return _largest([delta(part, epsilon, accountant=accountant, tolerance=tolerance) for part in ledger.ledgers])
     chosen = get(accountant)
     return _ask(chosen, chosen.delta, ledger, epsilon, tolerance, 1.0)
 

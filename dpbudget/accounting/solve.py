@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpbudget.accounting import account, contour
-from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger
+from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger, Parallel
 from dpbudget.accounting.search import DecimalGrid, crossing, least, most
 from dpbudget.checks import MAX_STEPS
 from dpbudget.errors import Infeasible, InputError, NotCertified
@@ -15,6 +15,7 @@ from dpbudget.model import Guarantee, Kind
 
 LEAST_SIGMA, MOST_SIGMA = 1e-3, 1e12
 LEAST_RATE = 1e-12
+Account = Ledger | Parallel
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Target:
                 hint="Use --accountant pld, or any other that is a bound.",
             )
 
-    def guarantee(self, ledger: Ledger) -> Guarantee:
+    def guarantee(self, ledger: Account) -> Guarantee:
         return account.epsilon(ledger, self.delta, accountant=self.accountant, tolerance=self.tolerance)
 
     def shown(self, guarantee: Guarantee) -> bool:
@@ -58,7 +59,7 @@ class Solution:
 class _Prover:
     """Evaluates a candidate once; what can't be certified does not pass."""
 
-    def __init__(self, target: Target, ledger_at: Callable[[float], Ledger]) -> None:
+    def __init__(self, target: Target, ledger_at: Callable[[float], Account]) -> None:
         self.target = target
         self.ledger_at = ledger_at
         self.seen: dict[float, Guarantee | None] = {}
@@ -77,10 +78,18 @@ class _Prover:
 
     def steer(self, value: float) -> float:
         """A cheap epsilon near the certified one: it only chooses where to prove."""
-        ledger = self.ledger_at(value)
-        if self.target.accountant != "pld" or not ledger.counts:
+        account_ = self.ledger_at(value)
+        ledgers = account_.ledgers if isinstance(account_, Parallel) else (account_,)
+        if self.target.accountant != "pld":
             found = self.guarantee(value)
             return math.inf if found is None or found.value.upper is None else found.value.upper
+        return max(self._estimate(ledger) for ledger in ledgers)
+
+    def _estimate(self, ledger: Ledger) -> float:
+        if not ledger.counts:
+            return 0.0
+        if ledger.unbounded:
+            return math.inf
         estimates = [contour.epsilon(parts, self.target.delta) for parts in ledger.directions.values()]
         if all(estimate is not None and math.isfinite(estimate) for estimate in estimates):
             return max(estimate for estimate in estimates if estimate is not None)
@@ -106,50 +115,95 @@ class _Prover:
         )
 
 
-def sigma(ledger_at: Callable[[float], Ledger], target: Target, *, digits: int, start: float = 1.0) -> Solution:
-    """The least noise multiplier with `digits` significant digits that is proven to meet the target.
+def least_value(
+    ledger_at: Callable[[float], Account],
+    target: Target,
+    *,
+    digits: int,
+    start: float,
+    low: float,
+    high: float,
+    name: str,
+) -> Solution:
+    """The least decimal of `digits` significant digits in [low, high] that is proven to meet the target.
 
-    `ledger_at(sigma)` must not cost more where sigma is larger. Raises Infeasible where no noise is enough.
+    `ledger_at(value)` must not cost more where the value is larger. `name` is what the value is called.
+    Raises Infeasible where not even `high` is enough.
     """
-    prover = _Prover(target, ledger_at)
-    grid = DecimalGrid(digits)
-    guess = crossing(prover.steer, target.epsilon, start, rising=False, low=LEAST_SIGMA, high=MOST_SIGMA,
-                     relative=0.02 * 10.0**-digits)  # fmt: skip
-    low, high = grid.near(LEAST_SIGMA), grid.near(MOST_SIGMA)
-    index = least(lambda i: prover.passes(grid.value(i)), grid.at_most(guess) + 1, low, high)
+    prover, grid = _Prover(target, ledger_at), DecimalGrid(digits)
+    guess = crossing(
+        prover.steer, target.epsilon, start, rising=False, low=low, high=high, relative=0.02 * 10.0**-digits
+    )
+    bottom, top = grid.near(low), grid.near(high)
+    index = least(lambda i: prover.passes(grid.value(i)), grid.at_most(guess) + 1, bottom, top)
     if index is None:
-        raise prover.refusal("no noise multiplier meets the target, not even 1e12", grid.value(high))
-    return prover.solution(grid.value(index), grid.value(index - 1) if index > low else None)
+        raise prover.refusal(f"no {name} meets the target, not even {high:g}", grid.value(top))
+    return prover.solution(grid.value(index), grid.value(index - 1) if index > bottom else None)
 
 
-def steps(ledger_at: Callable[[int], Ledger], target: Target, *, start: int = 1000) -> Solution:
+def most_value(
+    ledger_at: Callable[[float], Account],
+    target: Target,
+    *,
+    digits: int,
+    start: float,
+    low: float,
+    high: float,
+    name: str,
+) -> Solution:
+    """The largest decimal of `digits` significant digits in [low, high] that is proven to meet the target."""
+    prover, grid = _Prover(target, ledger_at), DecimalGrid(digits)
+    guess = crossing(
+        prover.steer, target.epsilon, start, rising=True, low=low, high=high, relative=0.02 * 10.0**-digits
+    )
+    bottom, top = grid.near(low), grid.near(high)
+    index = most(lambda i: prover.passes(grid.value(i)), grid.at_most(guess), bottom, top)
+    if index is None:
+        raise prover.refusal(f"no {name} meets the target, not even {low:g}", grid.value(bottom))
+    return prover.solution(grid.value(index), grid.value(index + 1) if index < top else None)
+
+
+def most_count(
+    ledger_at: Callable[[int], Account], target: Target, *, start: int, high: int, name: str, steer: bool = True
+) -> Solution:
+    """The largest whole number in [1, high] that is proven to meet the target."""
+    prover = _Prover(target, lambda value: ledger_at(int(value)))
+    guess = start
+    if steer:
+        guess = math.floor(
+            crossing(
+                lambda t: prover.steer(max(1, round(t))),
+                target.epsilon,
+                start,
+                rising=True,
+                low=1,
+                high=high,
+                relative=1e-4,
+            )
+        )
+    index = most(lambda t: prover.passes(t), guess, 1, high)
+    if index is None:
+        raise prover.refusal(f"not even one {name} meets the target", 1)
+    return prover.solution(index, index + 1 if index < high else None)
+
+
+def sigma(ledger_at: Callable[[float], Account], target: Target, *, digits: int, start: float = 1.0) -> Solution:
+    """The least noise multiplier that is proven to meet the target. Raises Infeasible where no noise is enough."""
+    return least_value(
+        ledger_at, target, digits=digits, start=start, low=LEAST_SIGMA, high=MOST_SIGMA, name="noise multiplier"
+    )
+
+
+def steps(ledger_at: Callable[[int], Account], target: Target, *, start: int = 1000) -> Solution:
     """The most steps that are proven to meet the target. Raises Infeasible where not even one does."""
-    prover = _Prover(target, lambda value: ledger_at(int(value)))
-    guess = crossing(lambda t: prover.steer(max(1, round(t))), target.epsilon, start, rising=True, low=1, high=MAX_STEPS,
-                     relative=1e-4)  # fmt: skip
-    index = most(lambda t: prover.passes(t), math.floor(guess), 1, MAX_STEPS)
-    if index is None:
-        raise prover.refusal("not even one step meets the target", 1)
-    return prover.solution(index, index + 1 if index < MAX_STEPS else None)
+    return most_count(ledger_at, target, start=start, high=MAX_STEPS, name="step")
 
 
-def rate(ledger_at: Callable[[float], Ledger], target: Target, *, digits: int, start: float = 0.01) -> Solution:
-    """The largest sampling rate with `digits` significant digits that is proven to meet the target."""
-    prover = _Prover(target, ledger_at)
-    grid = DecimalGrid(digits)
-    guess = crossing(prover.steer, target.epsilon, start, rising=True, low=LEAST_RATE, high=1.0,
-                     relative=0.02 * 10.0**-digits)  # fmt: skip
-    low, high = grid.near(LEAST_RATE), grid.near(1.0)
-    index = most(lambda i: prover.passes(grid.value(i)), grid.at_most(guess), low, high)
-    if index is None:
-        raise prover.refusal("no sampling rate meets the target, not even 1e-12", grid.value(low))
-    return prover.solution(grid.value(index), grid.value(index + 1) if index < high else None)
+def rate(ledger_at: Callable[[float], Account], target: Target, *, digits: int, start: float = 0.01) -> Solution:
+    """The largest sampling rate that is proven to meet the target."""
+    return most_value(ledger_at, target, digits=digits, start=start, low=LEAST_RATE, high=1.0, name="sampling rate")
 
 
-def batch(ledger_at: Callable[[int], Ledger], target: Target, *, dataset_size: int, start: int) -> Solution:
-    """The largest whole batch that is proven to meet the target. Raises Infeasible where not even one record does."""
-    prover = _Prover(target, lambda value: ledger_at(int(value)))
-    index = most(lambda b: prover.passes(b), start, 1, dataset_size)
-    if index is None:
-        raise prover.refusal("not even a batch of one record meets the target", 1)
-    return prover.solution(index, index + 1 if index < dataset_size else None)
+def batch(ledger_at: Callable[[int], Account], target: Target, *, dataset_size: int, start: int) -> Solution:
+    """The largest whole batch that is proven to meet the target, found from a good `start`."""
+    return most_count(ledger_at, target, start=start, high=dataset_size, name="record in a batch", steer=False)

@@ -42,6 +42,25 @@ def _each(
     return found
 
 
+def _infeasible(command: str, run: Run, epsilon: float, delta: float, error: Infeasible) -> Report:
+    """No value meets the target: one sentence, the nearest target that can be met, exit code 3."""
+    nearest = error.nearest.get("epsilon")
+    hint = "" if nearest is None else f" The nearest feasible target is epsilon {{}}."
+    return Report(
+        command=command,
+        input={**run.input(), "epsilon": epsilon, "delta": delta},
+        assumptions=run.assumptions(),
+        result={"status": "infeasible", "message": error.message, "nearest": error.nearest},
+        headline=error.message.replace("{", "(").replace("}", ")") + "." + hint,
+        answers=[Quantity(nearest, Rounding.UP)],
+        value=Quantity(None),
+        facts=words.facts(run),
+        notes=[words.assumptions(run), *([error.hint] if error.hint else [])],
+        status="infeasible",
+        exit_code=error.exit_code,
+    )
+
+
 def _after(solution: Solution) -> dict[str, float | None]:
     return {} if solution.guarantee_beside is None else interval_json(solution.guarantee_beside.value)
 
@@ -97,7 +116,10 @@ def sigma(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance:
     def entry(s: Solution) -> dict[str, Any]:
         return {"noise_multiplier": s.value, "insufficient": s.beside, "epsilon": interval_json(s.guarantee.value)}
 
-    found = _each(accountant, epsilon, delta, tolerance, answer)
+    try:
+        found = _each(accountant, epsilon, delta, tolerance, answer)
+    except Infeasible as error:
+        return _infeasible("sigma", run, epsilon, delta, error)
     return _report(
         "sigma", run, epsilon, delta, found, entry, lambda s: (Quantity(s.value), Quantity(s.beside)),
         ("noise multiplier", "insufficient"), "noise multiplier {} gives epsilon <= {} at delta {}; the target is {}",
@@ -119,7 +141,10 @@ def steps(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance:
             "epsilon_next": _after(s) or None,
         }
 
-    found = _each(accountant, epsilon, delta, tolerance, answer)
+    try:
+        found = _each(accountant, epsilon, delta, tolerance, answer)
+    except Infeasible as error:
+        return _infeasible("steps", run, epsilon, delta, error)
     report = _report(
         "steps", run, epsilon, delta, found, entry,
         lambda s: (Quantity(int(s.value)), Quantity(_upper(s.guarantee_beside), Rounding.UP)),
@@ -153,7 +178,10 @@ def rate(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance: 
             data["batch_size"] = int(batches[s.guarantee.accountant].value)
         return {**data, "epsilon": interval_json(s.guarantee.value)}
 
-    found = _each(accountant, epsilon, delta, tolerance, answer)
+    try:
+        found = _each(accountant, epsilon, delta, tolerance, answer)
+    except Infeasible as error:
+        return _infeasible("rate", run, epsilon, delta, error)
     report = _report(
         "rate", run, epsilon, delta, found, entry, lambda s: (Quantity(s.value), Quantity(s.beside)),
         ("sampling rate", "insufficient"), "sampling rate {} gives epsilon <= {} at delta {}; the target is {}",

@@ -96,8 +96,15 @@ def plan(
     target_snr: Annotated[
         Text, _number("--target-snr", help="Least signal-to-noise, relative to a unit gradient.")
     ] = None,
-    sampling: Annotated[str, typer.Option("--sampling", metavar="NAME", help="poisson or fixed-size.")] = "poisson",
-    adjacency: Annotated[Text, typer.Option("--adjacency", metavar="NAME", help="Default by --sampling.")] = None,
+    sampling: Annotated[
+        str, typer.Option("--sampling", metavar="poisson|fixed-size", help="How the records of a batch are chosen.")
+    ] = "poisson",
+    adjacency: Annotated[
+        Text,
+        typer.Option(
+            "--adjacency", metavar="NAME", help="add-or-remove-one, replace-one or zero-out; default by --sampling."
+        ),
+    ] = None,
 ) -> None:
     """The design space at a fixed epsilon: batch x epochs -> noise, steps, noise per gradient, compute; the best marked.
 
