@@ -45,7 +45,7 @@ def _each(
 def _infeasible(command: str, run: Run, epsilon: float, delta: float, error: Infeasible) -> Report:
     """No value meets the target: one sentence, the nearest target that can be met, exit code 3."""
     nearest = error.nearest.get("epsilon")
-    hint = "" if nearest is None else f" The nearest feasible target is epsilon {{}}."
+    hint = "" if nearest is None else " The nearest feasible target is epsilon {}."
     return Report(
         command=command,
         input={**run.input(), "epsilon": epsilon, "delta": delta},

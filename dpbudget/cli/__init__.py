@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import cost, inverse, shell, table
+from dpbudget.cli import budget, cost, inverse, shell, table
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -34,6 +34,11 @@ COMMANDS = (
     inverse.gaussian,
     table.table,
     table.plan,
+    budget.init,
+    budget.check,
+    budget.solve,
+    budget.status,
+    budget.record,
     cost.explain,
 )
 for _command in COMMANDS:

@@ -1,0 +1,110 @@
+"""Writing to the budget file: spent releases recorded under a lock, checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpbudget import budgetedit, budgetfile, budgetstore
+from dpbudget.accounting import account
+from dpbudget.answers import budget
+from dpbudget.budgetkeys import MECHANISMS
+from dpbudget.budgetvalues import Decimal
+from dpbudget.checks import number
+from dpbudget.errors import DpbudgetError, InputError
+from dpbudget.report import Notice, Report
+
+TEXT_KEYS = ("sampling", "adjacency", "unit", "partition", "history", "loader", "noise_on")
+RUN_KEYS = (
+    "noise_multiplier", "noise_std", "clip_norm", "sampling_rate", "batch_size", "dataset_size", "steps", "epochs", "sampling",
+)  # fmt: skip
+
+
+class Refused(DpbudgetError):
+    """Recording would overspend the budget."""
+
+    exit_code = 3
+
+
+def entry(name: str, mechanism: str, given: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
+    """One [[release]] as it goes into the file. Raises InputError on a key that the mechanism does not know."""
+    if mechanism not in MECHANISMS:
+        raise InputError("mechanism", f"{mechanism!r} is unknown", hint=f"Choose from {', '.join(MECHANISMS)}.")
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in RUN_KEYS:
+            raise InputError(key, "has no place in a budget file entry", hint="Use --set KEY=VALUE, or edit the file.")
+        values[key] = value if key in TEXT_KEYS else _toml_number(key, value)
+    for pair in pairs:
+        key, mark, text = pair.partition("=")
+        if not mark or not key.strip():
+            raise InputError("set", f"{pair!r} is not KEY=VALUE")
+        values[key.strip()] = text.strip() if key.strip() in TEXT_KEYS else _toml_number("set", text)
+    return {"name": name, "status": "spent", "mechanism": mechanism, **values}
+
+
+def _toml_number(parameter: str, text: str) -> Any:
+    """The number as TOML writes it: whole numbers as integers, decimals digit for digit."""
+    exact = number(parameter, text)
+    return int(exact) if exact.denominator == 1 else Decimal(repr(float(exact)))
+
+
+def record(
+    file: str,
+    name: str,
+    mechanism: str,
+    given: Mapping[str, Any],
+    pairs: Sequence[str],
+    *,
+    force: bool,
+    tolerance: float = account.DEFAULT_TOLERANCE,
+) -> Report:
+    """Mark a planned release as spent, or append a spent one; nothing is written if that overspends.
+
+    What counts is what has been spent, the new release included; plans do not stop a record. Safe against other writers:
+    the file is read, checked and replaced under one lock.
+    """
+    reports: list[Report] = []
+
+    def change(text: str) -> str:
+        document = budgetfile.load(text, filename=file)
+        known = {release.name: release for release in document.releases}
+        if name in known and not given and not pairs:
+            release = known[name]
+            if release.status == "spent":
+                raise InputError("name", f"release {name!r} is spent already", hint="Choose another --name.")
+            if release.unknown is not None:
+                raise InputError(
+                    "name",
+                    f"release {name!r} has an unknown {release.unknown}",
+                    hint=f"Run dpbudget solve {file} --write.",
+                )
+            after = budgetedit.set_value(text, release.index, "status", '"spent"')
+        elif name in known:
+            raise InputError(
+                "name",
+                f"release {name!r} is in the file already",
+                hint="Choose another --name, or drop the run options to mark the planned release as spent.",
+            )
+        else:
+            after = budgetedit.append_release(text, entry(name, mechanism, given, pairs))
+        changed = budgetfile.load(after, filename=file)
+        report = budget.status(changed, tolerance=tolerance)
+        spent = report.result["spent"].upper
+        if (spent is None or not spent <= changed.budget.epsilon) and not force:
+            raise Refused(
+                f"not recorded: {name!r} would bring what is spent to epsilon {budget.shown_up(spent)}, "
+                f"above the budget of {changed.budget.epsilon:g}",
+                hint="If it has happened, --force records it all the same.",
+            )
+        if spent is None or not spent <= changed.budget.epsilon:
+            report.warnings.append(
+                Notice("overspent", "the budget is overspent", "Publish nothing further on these data.")
+            )
+        report.command = "record"
+        report.result = {"recorded": name, **report.result}
+        reports.append(report)
+        return after
+
+    budgetstore.update(file, change)
+    return reports[-1]

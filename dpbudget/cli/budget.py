@@ -1,0 +1,216 @@
+"""dpbudget init, check, solve, status, record: the budget file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpbudget import checks
+from dpbudget.cli import shell
+from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, _number
+from dpbudget.errors import InputError
+from dpbudget.report import Report
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The budget file; - reads standard input.")]
+Tolerance = Annotated[str, _number("--tolerance", help="Relative width of the certified interval. Default 1e-5.")]
+
+
+def _text(file: str) -> tuple[str, str]:
+    """(text, name to show) of a budget file or of standard input."""
+    from dpbudget import budgetfile
+
+    if file == "-":
+        return budgetfile.decode(sys.stdin.buffer.read(budgetfile.MAX_BYTES + 1), filename="<stdin>"), "<stdin>"
+    return budgetfile.read(file), file
+
+
+def _document(file: str) -> Any:
+    from dpbudget import budgetfile
+
+    text, name = _text(file)
+    return budgetfile.load(text, filename=name)
+
+
+def _tolerance(text: str) -> float:
+    from dpbudget.cli.options import EngineOptions
+
+    return shell.tolerance_of(EngineOptions(tolerance=text))
+
+
+def check(
+    file: File,
+    output: OutputOptions,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", metavar="OLD.json", help="Say what changed against an earlier report.")
+    ] = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="Print GitHub annotations with file and line on stderr.")
+    ] = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Report only: exit with 0 even when over budget.")
+    ] = False,
+    tolerance: Tolerance = "1e-5",
+) -> None:
+    """Do all releases together fit the budget? Exit 0 within, 3 over or inconclusive.
+
+    dpbudget check budget.toml
+    """
+
+    def build() -> Report:
+        old = None if baseline is None else _json(baseline)
+        document = _document(file)
+        digits, width = shell.digits_of(output), _tolerance(tolerance)
+        from dpbudget.answers import budget
+
+        report = budget.check(document, tolerance=width, digits=digits, baseline=old, exit_zero=exit_zero)
+        if annotate:
+            from dpbudget.render import github
+
+            lines = {"": 1, **{entry.name: entry.line for entry in document.releases}}
+            sys.stderr.write(github.render(report, document.filename, lines, digits))
+        return report
+
+    shell.answer(output, build)
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            "baseline", f"{path}: {error.strerror}", hint="Name a report of dpbudget check --json."
+        ) from None
+    except ValueError:
+        raise InputError("baseline", f"{path} is not JSON", hint="Name a report of dpbudget check --json.") from None
+    if not isinstance(data, dict):
+        raise InputError("baseline", f"{path} is not a report", hint="Name a report of dpbudget check --json.")
+    return data
+
+
+def status(file: File, output: OutputOptions, tolerance: Tolerance = "1e-5") -> None:
+    """What is spent, what is planned, what is left.
+
+    dpbudget status budget.toml
+    """
+
+    def build() -> Report:
+        document = _document(file)
+        width = _tolerance(tolerance)
+        from dpbudget.answers import budget
+
+        return budget.status(document, tolerance=width)
+
+    shell.answer(output, build)
+
+
+def solve(
+    file: File,
+    output: OutputOptions,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the answer into the file; all else stays as it is.")
+    ] = False,
+    tolerance: Tolerance = "1e-5",
+) -> None:
+    """Find the one value that is marked "solve", given everything else.
+
+    dpbudget solve budget.toml --write
+    """
+
+    def build() -> Report:
+        if write and file == "-":
+            raise InputError("write", "needs a file, not standard input")
+        document = _document(file)
+        digits, width = shell.digits_of(output), _tolerance(tolerance)
+        from dpbudget.answers import budget
+
+        report = budget.find(document, tolerance=width, digits=digits)
+        if write and report.exit_code == 0:
+            from dpbudget import budgetedit, budgetstore
+
+            entry, key = document.unknown
+            text = _text(file)[0]
+
+            def fill(current: str) -> str:
+                if current != text:
+                    raise InputError("write", f"{file} was changed meanwhile; nothing is written", hint="Run it again.")
+                return budgetedit.set_value(current, entry.index, key, repr(report.result["value"]))
+
+            budgetstore.update(file, fill)
+        return report
+
+    shell.answer(output, build)
+
+
+def init(
+    output: OutputOptions,
+    epsilon: EpsilonOption,
+    delta: DeltaOption,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to start.")] = "budget.toml",
+    adjacency: Annotated[
+        str, typer.Option("--adjacency", metavar="NAME", help="add-or-remove-one, replace-one or zero-out.")
+    ] = "add-or-remove-one",
+    unit: Annotated[str, typer.Option("--unit", metavar="example|client|user", help="Who is protected.")] = "example",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+) -> None:
+    """Start a budget file.
+
+    dpbudget init budget.toml --epsilon 8 --delta 1e-5
+    """
+    from dpbudget import budgetedit, budgetfile, budgetstore
+    from dpbudget.model import Adjacency
+    from dpbudget.run import UNITS
+
+    if adjacency not in list(Adjacency):
+        raise InputError("adjacency", f"{adjacency!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
+    if unit not in UNITS:
+        raise InputError("unit", f"{unit!r} is unknown", hint=f"Choose from {', '.join(UNITS)}.")
+    values: dict[str, Any] = {}
+    if epsilon.epsilon is not None:
+        values["epsilon"] = checks.epsilon(checks.number("epsilon", epsilon.epsilon))
+    if delta.delta is not None:
+        values["delta"] = checks.delta(checks.number("delta", delta.delta))
+    text = budgetedit.template(adjacency=Adjacency(adjacency), unit=unit, **values)
+    budgetfile.load(text, filename=file)
+    budgetstore.create(file, text, overwrite=force)
+    if not output.quiet:
+        shell.complain(f"wrote {file}", f"Next: dpbudget solve {file} --write, then dpbudget check {file}.")
+
+
+def record(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The budget file.")],
+    run: RunOptions,
+    output: OutputOptions,
+    name: Annotated[Text, typer.Option("--name", metavar="NAME", help="What the release is called.")] = None,
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", metavar="NAME", help="dp-sgd, gaussian, laplace, ...")
+    ] = "dp-sgd",
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A key of the mechanism; may be given several times."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Record even what overspends the budget: it has happened.")
+    ] = False,
+    tolerance: Tolerance = "1e-5",
+) -> None:
+    """Note a spent release: mark a planned one as spent, or append a new one. Refuses to overspend.
+
+    dpbudget record budget.toml --name pretrain --sigma 1.1 -b 256 -n 60000 -E 60
+    """
+
+    def build() -> Report:
+        if name is None:
+            raise InputError("name", "is missing", hint="Pass --name NAME.")
+        given = {key: value for key, value in asdict(run).items() if value != getattr(RunOptions(), key)}
+        width = _tolerance(tolerance)
+        from dpbudget.answers import ledger
+
+        return ledger.record(file, name, mechanism, given, values or [], force=force, tolerance=width)
+
+    shell.answer(output, build)
