@@ -44,7 +44,7 @@ format: $(STAMP) ## let ruff lay out the code
 bench: ## measure against the peers, in an environment of their own
 	sh benchmarks/run.sh
 
-completions: $(VENV)/.package ## write the shell completion scripts
+completions: $(VENV)/.package ## write the shell completion scripts and docs/cli.md from the command line
 	$(BIN)/python completions/generate.py
 
 clean: ## remove the virtual environments and caches

@@ -1,0 +1,255 @@
+# bash completion for dpbudget. Written by `make completions` from the command line itself: do not edit.
+# Source this file from ~/.bashrc, or copy it to ~/.local/share/bash-completion/completions/dpbudget.
+
+# _dpbudget_command PATH [OPTION|POSITION]: what stands in one command, and what its option or argument may be.
+_dpbudget_command() {
+    commands='' options='' flags='' one='' many='' file=''
+    case $1 in
+    'dpbudget')
+        commands='epsilon delta sigma steps rate gaussian table plan init check solve status record explain'
+        options='-V --version -h --help'
+        flags='-V --version -h --help'
+        ;;
+    'dpbudget epsilon')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget delta')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget sigma')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget steps')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget rate')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget gaussian')
+        options='-e --epsilon -d --delta -f --format --json -o --output --digits -v --explain --verbose --quiet -s --noise-multiplier --sigma --noise-std --sensitivity -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget table')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget plan')
+        options='-e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -n --dataset-size -b --batch-size -E --epochs -C --clip-norm --max-epochs --max-batch --target-snr --sampling --adjacency -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --sampling) one='poisson fixed-size' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        esac
+        ;;
+    'dpbudget init')
+        options='-f --format --json -o --output --digits -v --explain --verbose --quiet -e --epsilon -d --delta --adjacency --unit --force -h --help'
+        flags='--json -v --explain --verbose --quiet --force -h --help'
+        case ${2-} in
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        0) file=yes ;;
+        esac
+        ;;
+    'dpbudget check')
+        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --baseline --annotate --exit-zero --tolerance -h --help'
+        flags='--json -v --explain --verbose --quiet --annotate --exit-zero -h --help'
+        case ${2-} in
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --baseline) file=yes ;;
+        0) file=yes ;;
+        esac
+        ;;
+    'dpbudget solve')
+        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --write --tolerance -h --help'
+        flags='--json -v --explain --verbose --quiet --write -h --help'
+        case ${2-} in
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        0) file=yes ;;
+        esac
+        ;;
+    'dpbudget status')
+        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --tolerance -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        0) file=yes ;;
+        esac
+        ;;
+    'dpbudget record')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -f --format --json -o --output --digits -v --explain --verbose --quiet --name --mechanism --set --force --tolerance -h --help'
+        flags='--json -v --explain --verbose --quiet --force -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --mechanism) one='dp-sgd gaussian laplace randomized-response pure-dp approx-dp zcdp' ;;
+        0) file=yes ;;
+        esac
+        ;;
+    'dpbudget explain')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    esac
+}
+
+_dpbudget() {
+    # $2 is the word up to the cursor. Bash splits words at = and : (COMP_WORDBREAKS) and hands those over as words.
+    local current=$2 path=dpbudget option='' position=0 closed='' glued='' head='' IFS=$' \t\n'
+    local commands options flags one many file word i
+    COMPREPLY=()
+    _dpbudget_command "$path"
+    for ((i = 1; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ $word == = && -n $option ]]; then
+            continue
+        elif [[ $word == [=:] ]]; then
+            glued=$((i + 1))
+        elif ((i == COMP_CWORD || i == glued)); then
+            continue
+        elif [[ -n $option ]]; then
+            option=''
+        elif [[ -z $closed && $word == -- ]]; then
+            closed=yes
+        elif [[ -z $closed && $word == -* ]]; then
+            [[ " $options " == *" $word "* && " $flags " != *" $word "* ]] && option=$word
+        elif [[ " $commands " == *" $word "* ]]; then
+            path+=" $word" position=0
+            _dpbudget_command "$path"
+        else
+            position=$((position + 1))
+        fi
+    done
+    # In the middle of a value with = or : in it there is nothing to add.
+    if [[ -n $glued ]] && ((glued >= COMP_CWORD)); then
+        return
+    fi
+    # Where the user took = out of COMP_WORDBREAKS, --option=value is one word.
+    if [[ -z $option$closed && $current == --*=* ]]; then
+        option=${current%%=*} head=${current%%=*}= current=${current#*=}
+    fi
+    if [[ -z $option$closed && $current == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+        return
+    fi
+    if [[ -z $option && -n $commands ]]; then
+        COMPREPLY=($(compgen -W "$commands" -- "$current"))
+        return
+    fi
+    _dpbudget_command "$path" "${option:-$position}"
+    if [[ -n $many && $current == *,* ]]; then
+        head+=${current%,*}, current=${current##*,}
+    fi
+    if [[ -n $file ]]; then
+        compopt -o default 2>/dev/null # nothing found here: bash completes the file name, with its own quoting
+    elif [[ -n $one$many ]]; then
+        COMPREPLY=($(compgen -P "$head" -W "$one$many" -- "$current"))
+    elif [[ -z $option && -z $current && -z $closed ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+    fi
+}
+
+if ((BASH_VERSINFO[0] >= 4)); then
+    complete -F _dpbudget dpbudget
+else
+    complete -o default -F _dpbudget dpbudget # no compopt there
+fi
