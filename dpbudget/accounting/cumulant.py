@@ -6,10 +6,10 @@ last node is not integrated: its P-mass is `missing`, and the engine has to pay 
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,20 +104,30 @@ class Quadrature:
         return float(np.sum(second)) - linear
 
 
-def panel_edges(pair: Pair, lo: float, hi: float, refine: float) -> Array:
-    """Panel edges from lo to hi, no panel longer than pair.panel / refine nor across a break."""
+def panel_edges(pair: Pair, lo: float, hi: float, refine: float, loss_step: float = math.inf) -> Array:
+    """Panel edges from lo to hi, none longer than pair.panel / refine, across a break, or across more than loss_step."""
     inner = sorted(b for b in pair.breaks if lo < b < hi)
-    corners = [lo, *inner, hi]
     pieces = []
-    for a, b in itertools.pairwise(corners):
+    for a, b in pairwise([lo, *inner, hi]):
         n = max(1, math.ceil((b - a) * refine / pair.panel))
         if not n <= MAX_PANELS:
             raise NotCertified("the loss needs too many quadrature panels", hint="Raise the noise multiplier.")
         pieces.append(np.linspace(a, b, n + 1)[:-1])
-    return np.append(np.concatenate(pieces), hi)
+    edges = np.append(np.concatenate(pieces), hi)
+    if loss_step == math.inf:
+        return edges
+    split = np.maximum(1.0, np.ceil(np.diff(pair.loss(edges)) / loss_step))
+    if not np.sum(split) <= MAX_PANELS:
+        raise NotCertified("the loss needs too many quadrature panels", hint="Raise the noise multiplier.")
+    repeat = split.astype(np.int64)
+    first = np.repeat(np.cumsum(repeat) - repeat, repeat)
+    part = (np.arange(first.size) - first) / np.repeat(split, repeat)
+    return np.append(np.repeat(edges[:-1], repeat) + part * np.repeat(np.diff(edges), repeat), hi)
 
 
-def quadrature(pair: Pair, log_tail: float, *, log_below: float | None = None, refine: float = 1.0) -> Quadrature:
+def quadrature(
+    pair: Pair, log_tail: float, *, log_below: float | None = None, refine: float = 1.0, loss_step: float = math.inf
+) -> Quadrature:
     """Gauss-Legendre quadrature of P up to the point above which P has at most mass exp(log_tail).
 
     log_below: the same for the lower end, exp(log_tail) unless given.  refine: how many times more panels than the pair
@@ -125,19 +135,20 @@ def quadrature(pair: Pair, log_tail: float, *, log_below: float | None = None, r
     """
     hi = pair.support(log_tail)[1]
     lo = pair.support(log_tail if log_below is None else log_below)[0]
-    edges = panel_edges(pair, lo, hi, refine) if lo < hi else np.empty(0)
+    edges = panel_edges(pair, lo, hi, refine, loss_step) if lo < hi else np.empty(0)
     return on_panels(pair, edges[:-1], edges[1:])
 
 
-def on_panels(pair: Pair, left: Array, right: Array) -> Quadrature:
+def on_panels(pair: Pair, left: Array, right: Array, *, atoms: bool = True) -> Quadrature:
     """The quadrature on given panels, in increasing order; mass is counted above the last and below the first only."""
     half = (right - left)[:, None] / 2
     x = (left[:, None] + half * (1.0 + GAUSS_X)).ravel()
     edges = np.stack([left, right])
     with np.errstate(divide="ignore"):
-        atoms = np.array([[v, math.log(m)] for v, m in pair.atoms if m > 0.0], dtype=np.float64).reshape(-1, 2)
-        log_weight = np.append(pair.log_p(x) + np.log(half * GAUSS_W).ravel(), atoms[:, 1]) if x.size else atoms[:, 1]
-        loss = np.append(pair.loss(x), atoms[:, 0]) if x.size else atoms[:, 0]
+        points = [(v, math.log(m)) for v, m in pair.atoms if atoms and m > 0.0]
+        at = np.array(points, dtype=np.float64).reshape(-1, 2)
+        log_weight = np.append(pair.log_p(x) + np.log(half * GAUSS_W).ravel(), at[:, 1]) if x.size else at[:, 1]
+        loss = np.append(pair.loss(x), at[:, 0]) if x.size else at[:, 0]
         edge_log_p = pair.log_p(edges) if x.size else edges
         edge_loss = pair.loss(edges) if x.size else edges
     missing, below, bottom = pair.infinite_mass, 0.0, -math.inf
