@@ -6,7 +6,7 @@ _dpbudget_command() {
     commands='' options='' flags='' one='' many='' file=''
     case $1 in
     'dpbudget')
-        commands='epsilon delta sigma steps rate gaussian table plan init check solve status record explain'
+        commands='epsilon delta sigma steps rate gaussian table plan init check solve status record import explain'
         options='-V --version -h --help'
         flags='-V --version -h --help'
         ;;
@@ -174,6 +174,18 @@ _dpbudget_command() {
         0) file=yes ;;
         esac
         ;;
+    'dpbudget import')
+        options='-d --delta -f --format --json -o --output --digits -v --explain --verbose --quiet --append --reported --noise-relative-to --tolerance -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --append) file=yes ;;
+        --noise-relative-to) one='clipping-norm sensitivity' ;;
+        0) one='opacus flower csv' ;;
+        1) file=yes ;;
+        esac
+        ;;
     'dpbudget explain')
         options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
@@ -195,8 +207,12 @@ _dpbudget_command() {
 _dpbudget() {
     # $2 is the word up to the cursor. Bash splits words at = and : (COMP_WORDBREAKS) and hands those over as words.
     local current=$2 path=dpbudget option='' position=0 closed='' glued='' head='' IFS=$' \t\n'
-    local commands options flags one many file word i
+    local commands options flags one many file word i redirection='^[0-9]*&?[<>]'
     COMPREPLY=()
+    if [[ ${3-} =~ $redirection ]]; then
+        compopt -o default 2>/dev/null # nothing found here: bash completes the file name, with its own quoting
+        return
+    fi
     _dpbudget_command "$path"
     for ((i = 1; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
@@ -240,7 +256,7 @@ _dpbudget() {
         head+=${current%,*}, current=${current##*,}
     fi
     if [[ -n $file ]]; then
-        compopt -o default 2>/dev/null # nothing found here: bash completes the file name, with its own quoting
+        compopt -o default 2>/dev/null
     elif [[ -n $one$many ]]; then
         COMPREPLY=($(compgen -P "$head" -W "$one$many" -- "$current"))
     elif [[ -z $option && -z $current && -z $closed ]]; then

@@ -11,7 +11,7 @@ function __dpbudget_path
             continue
         end
         switch "$path $token"
-            case 'dpbudget epsilon' 'dpbudget delta' 'dpbudget sigma' 'dpbudget steps' 'dpbudget rate' 'dpbudget gaussian' 'dpbudget table' 'dpbudget plan' 'dpbudget init' 'dpbudget check' 'dpbudget solve' 'dpbudget status' 'dpbudget record' 'dpbudget explain'
+            case 'dpbudget epsilon' 'dpbudget delta' 'dpbudget sigma' 'dpbudget steps' 'dpbudget rate' 'dpbudget gaussian' 'dpbudget table' 'dpbudget plan' 'dpbudget init' 'dpbudget check' 'dpbudget solve' 'dpbudget status' 'dpbudget record' 'dpbudget import' 'dpbudget explain'
                 set path "$path $token"
         end
     end
@@ -45,6 +45,7 @@ complete -c dpbudget -n '__dpbudget_at dpbudget' -a check -d 'Do all releases to
 complete -c dpbudget -n '__dpbudget_at dpbudget' -a solve -d 'Find the one value that is marked "solve", given everything else.'
 complete -c dpbudget -n '__dpbudget_at dpbudget' -a status -d 'What is spent, what is planned, what is left.'
 complete -c dpbudget -n '__dpbudget_at dpbudget' -a record -d 'Note a spent release: mark a planned one as spent, or append a new one. Refuses to overspend.'
+complete -c dpbudget -n '__dpbudget_at dpbudget' -a import -d 'Releases from an Opacus or Flower accountant state or checkpoint, or from a CSV of sigma, q, steps.'
 complete -c dpbudget -n '__dpbudget_at dpbudget' -a explain -d 'The same as `epsilon --explain`: the number, where it comes from, and what each parameter does.'
 complete -c dpbudget -n '__dpbudget_at dpbudget' -s V -l version -d 'Print the version.'
 complete -c dpbudget -n '__dpbudget_at dpbudget' -s h -l help -d 'Show this message and exit.'
@@ -348,6 +349,22 @@ complete -c dpbudget -n '__dpbudget_at dpbudget record' -l force -d 'Record even
 complete -c dpbudget -n '__dpbudget_at dpbudget record' -l tolerance -x -d 'Relative width of the certified interval. Default 1e-5.'
 complete -c dpbudget -n '__dpbudget_at dpbudget record' -s h -l help -d 'Show this message and exit.'
 complete -c dpbudget -n '__dpbudget_at dpbudget record' -F
+
+# dpbudget import
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -s d -l delta -x -d 'Failure probability, or a list a,b,c; default 1/n^1.1 where n is known.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -s f -l format -x -a 'text\t json\t markdown\t csv\t value\t statement\t' -d 'text, json, markdown, csv, value or statement.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l json -d 'Short for --format json.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -s o -l output -r -F -d 'Write the report to FILE instead of stdout.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l digits -x -d 'Significant digits outside JSON. Default 5.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -s v -l explain -l verbose -d 'Say in words where the number comes from.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l quiet -d 'No warnings on stderr.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l append -r -F -d 'Append the releases to this budget file.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l reported -x -d 'The epsilon that the tool printed, to compare with.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l noise-relative-to -x -a 'clipping-norm\t sensitivity\t' -d 'How Flower\'s replace-one multipliers are meant.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -l tolerance -x -d 'Relative width of the certified interval. Default 1e-5.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -s h -l help -d 'Show this message and exit.'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -a 'opacus\t flower\t csv\t'
+complete -c dpbudget -n '__dpbudget_at dpbudget import' -F
 
 # dpbudget explain
 complete -c dpbudget -n '__dpbudget_at dpbudget explain' -s s -l noise-multiplier -l sigma -x -d 'Noise standard deviation on the sum / clipping norm.'

@@ -193,6 +193,7 @@ def test_scripts_start_no_program_and_hold_no_machine_path(script: str) -> None:
     ("dpbudget epsilon --output=my", r"dpbudget epsilon --output=my\ notes.csv "),
     ('dpbudget epsilon --history "my', 'dpbudget epsilon --history "my notes.csv" '),
     ("dpbudget epsilon --sigma ", "dpbudget epsilon --sigma "),  # a number: no files are offered
+    ("dpbudget epsilon --json > my", r"dpbudget epsilon --json > my\ notes.csv "),
     ("/opt/bin/dpbudget eps", "/opt/bin/dpbudget epsilon "),
 ])  # fmt: skip
 def test_tab_inserts(terminal: Terminal, typed: str, line: str) -> None:

@@ -22,8 +22,12 @@ TAIL = """\
 _dpbudget() {
     # $2 is the word up to the cursor. Bash splits words at = and : (COMP_WORDBREAKS) and hands those over as words.
     local current=$2 path=dpbudget option='' position=0 closed='' glued='' head='' IFS=$' \\t\\n'
-    local commands options flags one many file word i
+    local commands options flags one many file word i redirection='^[0-9]*&?[<>]'
     COMPREPLY=()
+    if [[ ${3-} =~ $redirection ]]; then
+        compopt -o default 2>/dev/null # nothing found here: bash completes the file name, with its own quoting
+        return
+    fi
     _dpbudget_command "$path"
     for ((i = 1; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
@@ -67,7 +71,7 @@ _dpbudget() {
         head+=${current%,*}, current=${current##*,}
     fi
     if [[ -n $file ]]; then
-        compopt -o default 2>/dev/null # nothing found here: bash completes the file name, with its own quoting
+        compopt -o default 2>/dev/null
     elif [[ -n $one$many ]]; then
         COMPREPLY=($(compgen -P "$head" -W "$one$many" -- "$current"))
     elif [[ -z $option && -z $current && -z $closed ]]; then
