@@ -62,6 +62,7 @@ class Report:
 
     result: the JSON contract of the command. headline: the answer in one line, `{}` standing for `answers`.
     value: what `--format value` prints. facts: what went in. main: the table that csv prints.
+    verbatim: text to copy as it is, such as budget-file entries.
     """
 
     command: str
@@ -73,6 +74,7 @@ class Report:
     value: Quantity
     facts: Sequence[tuple[str, Cell, str]] = ()
     main: Table | None = None
+    verbatim: str = ""
     notes: Sequence[str] = ()
     explanation: Sequence[str] = ()
     warnings: list[Notice] = field(default_factory=list)

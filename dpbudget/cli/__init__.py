@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import budget, cost, inverse, shell, table
+from dpbudget.cli import budget, cost, imports, inverse, shell, table
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -39,10 +39,11 @@ COMMANDS = (
     budget.solve,
     budget.status,
     budget.record,
+    imports.import_,
     cost.explain,
 )
 for _command in COMMANDS:
-    app.command(_command.__name__, context_settings=CONTEXT)(takes_groups(_command))
+    app.command(_command.__name__.rstrip("_"), context_settings=CONTEXT)(takes_groups(_command))
 
 
 def _version(value: bool) -> None:

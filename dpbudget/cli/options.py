@@ -147,7 +147,7 @@ def takes_groups(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(hint, include_extras=True)
         parameters += [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-            for f in dataclasses.fields(hint)  # type: ignore[arg-type]
+            for f in dataclasses.fields(hint)
         ]
 
     @functools.wraps(function)

@@ -49,7 +49,10 @@ def history_of(path: str | None) -> list[tuple[float, float, int]]:
         return []
     from dpbudget.importers import read_history
 
-    return read_history(path)
+    try:
+        return read_history(path)
+    except InputError as error:
+        raise InputError("history", str(error), hint=error.hint) from None
 
 
 def deltas_of(option_: DeltaOption, run: Run) -> list[float]:

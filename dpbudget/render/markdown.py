@@ -32,6 +32,8 @@ def render(report: Report, style: Style) -> str:
         lines = [_row([escape(name) for name in report.main.columns]), _row(["---"] * len(report.main.columns))]
         lines += [_row([escape(numbers.cell(item, style.digits)) for item in row]) for row in report.main.rows]
         blocks.append("\n".join(lines))
+    if report.verbatim:
+        blocks.append(f"```toml\n{report.verbatim.strip()}\n```")
     blocks.extend(escape(note) for note in report.notes)
     blocks.extend(f"> **{escape(w.code)}**: {escape(w.message)} {escape(w.hint)}".rstrip() for w in report.warnings)
     if style.verbose:

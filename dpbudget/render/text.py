@@ -26,6 +26,8 @@ def render(report: Report, style: Style) -> str:
         rows = [[numbers.cell(item, style.digits) for item in row] for row in report.main.rows]
         body = plain.table(list(report.main.columns), rows, style.width)
         blocks.append(f"{report.main.title}\n{body}" if report.main.title else body)
+    if report.verbatim:
+        blocks.append(report.verbatim.strip("\n"))
     blocks.extend(plain.paragraph(plain.harmless(note), style.width) for note in report.notes)
     if style.verbose:
         blocks.extend(plain.paragraph(plain.harmless(line), style.width) for line in report.explanation)

@@ -1,0 +1,144 @@
+"""Releases from another tool's state: what they cost here, what the tool itself prints, and why the two differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbudget import budgetedit, budgetfile, budgetstore
+from dpbudget.accounting import account, filter, rdp
+from dpbudget.accounting.account import Ledger
+from dpbudget.errors import InputError
+from dpbudget.imported import CLIPPING_NORM, SENSITIVITY, ImportedState
+from dpbudget.model import Adjacency, Guarantee, Sampling
+from dpbudget.report import Cell, Quantity, Range, Report, Rounding, Table, interval_json
+
+# The orders that Opacus and Flower search when none are given: 1.1 to 10.9, then 12 to 63 (Flower also 128 to 1024).
+FIXED_ORDERS = np.array([1 + x / 10 for x in range(1, 100)] + [float(x) for x in range(12, 64)])
+
+
+def _tool_epsilon(state: ImportedState, ledger: Ledger, delta: float) -> float | None:
+    """What the tool's RDP accountant prints, up to its own rounding; None where it is not RDP by a known rule."""
+    if state.accountant != "rdp" or state.sampling is Sampling.FIXED_SIZE:
+        return None
+    totals = [rdp.rdp_total(parts, FIXED_ORDERS) for parts in ledger.directions.values()]
+    curve = np.max(totals, axis=0)
+    return float(min(r + filter.conversion(float(a), delta) for r, a in zip(curve, FIXED_ORDERS, strict=True)))
+
+
+def report(
+    state: ImportedState,
+    *,
+    delta: float | None,
+    reported: float | None,
+    tolerance: float,
+    other: ImportedState | None = None,
+    append: str | None = None,
+) -> Report:
+    """The entries, their certified epsilon, and the comparison. With `append` they are added to a budget file.
+
+    `other` is the same state with its multipliers read the other way, where there are two ways to read them.
+    """
+    at = delta if delta is not None else state.delta
+    if at is None:
+        raise InputError("delta", f"is missing: a {state.tool} state does not hold it", hint="Pass --delta 1e-5.")
+    total = _cost(state, at, tolerance)
+    ledger = Ledger.of(state.releases(), state.adjacency)
+    tool = reported if reported is not None else _tool_epsilon(state, ledger, at)
+    result: dict[str, Any] = {
+        "tool": state.tool,
+        "tool_accountant": state.accountant,
+        "releases": [dict(entry) for entry in state.entries],
+        "epsilon": interval_json(total.value),
+        "tool_epsilon": {"value": tool, "source": "reported" if reported is not None else "recomputed"}
+        if tool
+        else None,
+        "explanation": state.explanation,
+    }
+    rows: list[list[Cell]] = [["certified here", Range(total.value)]]
+    if tool is not None:
+        rows.append([f"{state.tool}, {'as reported' if reported is not None else 'recomputed'}", Quantity(tool)])
+    notes = [*state.notes, *([state.explanation] if state.explanation else [])]
+    if other is not None:
+        again = _cost(other, at, tolerance)
+        rows.append([f"noise relative to {_reading(other)}", Range(again.value)])
+        rows[0][0] = f"certified here, noise relative to {_reading(state)}"
+        result["other_reading"] = {"noise_relative_to": other.noise_relative_to, "epsilon": interval_json(again.value)}
+        result["noise_relative_to"] = state.noise_relative_to
+    if append is not None:
+        _append(append, state)
+        notes.append(f"{len(state.entries)} releases appended to {append}.")
+    return Report(
+        command="import",
+        input={"delta": at},
+        assumptions={
+            "adjacency": str(state.adjacency),
+            "sampling": str(state.sampling),
+            "unit": state.unit,
+            "covers": "the imported releases only",
+        },
+        result=result,
+        headline="{} releases from {} cost epsilon <= {} at delta {}",
+        answers=[Quantity(len(state.entries)), state.tool, Quantity(total.value.upper, Rounding.UP), Quantity(at)],
+        value=Quantity(total.value.upper, Rounding.UP),
+        main=Table(("epsilon of", "epsilon"), rows),
+        verbatim="" if append is not None else entries_text(state),
+        notes=notes,
+        status="unbounded" if total.value.upper == math.inf else "ok",
+        exit_code=4 if total.value.upper == math.inf else 0,
+    )
+
+
+def _reading(state: ImportedState) -> str:
+    return "the clipping norm" if state.noise_relative_to == CLIPPING_NORM else "the sensitivity"
+
+
+def _cost(state: ImportedState, delta: float, tolerance: float) -> Guarantee:
+    return account.epsilon(Ledger.of(state.releases(), state.adjacency), delta, tolerance=tolerance)
+
+
+def two_readings(state: ImportedState) -> str | None:
+    """The other way to read the multipliers of a replace-one state, or None where there is one way only."""
+    if state.tool != "Flower" or state.adjacency is not Adjacency.REPLACE_ONE:
+        return None
+    return SENSITIVITY if state.noise_relative_to == CLIPPING_NORM else CLIPPING_NORM
+
+
+def entries_text(state: ImportedState) -> str:
+    """The entries as TOML."""
+    text = ""
+    for entry in state.entries:
+        text = budgetedit.append_release(text, entry)
+    return text
+
+
+def _append(file: str, state: ImportedState) -> None:
+    def change(text: str) -> str:
+        document = budgetfile.load(text, filename=file)
+        if document.budget.adjacency is not state.adjacency:
+            raise InputError(
+                "append",
+                f"{file} is about {document.budget.adjacency} neighbours, the state about {state.adjacency}",
+                hint="Keep releases of unlike adjacency in files of their own.",
+            )
+        for entry in _renamed(state, {release.name for release in document.releases}):
+            text = budgetedit.append_release(text, entry)
+        budgetfile.load(text, filename=file)
+        return text
+
+    budgetstore.update(file, change)
+
+
+def _renamed(state: ImportedState, taken: set[str]) -> Sequence[dict[str, Any]]:
+    """Entries with names that the file does not have yet."""
+    entries = []
+    for entry in state.entries:
+        name, number = str(entry["name"]), 2
+        while name in taken:
+            name, number = f"{entry['name']} ({number})", number + 1
+        taken.add(name)
+        entries.append({**entry, "name": name})
+    return entries
