@@ -140,8 +140,13 @@ def least_slack(k: int, epsilon0: float, epsilon: float) -> float:
         return 1.0
     if epsilon0 < 1e-300:
         return min(1.0, k * epsilon0 * (1 + 1e-9))
+    # The third closed form (Thm 3.4) bounds S and tells its size.
+    size = math.sqrt(k) * epsilon0
+    rest = (epsilon * (1 - 32 * ROUND_OFF) - k * epsilon0 * math.tanh(epsilon0 / 2) * (1 + 32 * ROUND_OFF)) / size
+    rest = max(0.0, rest) * (1 - 32 * ROUND_OFF)
+    value = min(1.0, math.exp(-0.5 * rest * rest) * (1 + 1e-12) + 5e-324)
     # Look closer until the window is wide enough for what is found in it.
-    scale, value = 1e-16, 1.0
+    scale = max(1e-3 * value, 1e-304)
     while True:
         value = min(value, ResponseTail(k, epsilon0, scale).upper(epsilon))
         if value >= scale or scale <= 1e-304:

@@ -219,7 +219,7 @@ def test_wide_range_answers_quickly_and_comes_back(rule: str) -> None:
     """A number or infinity, no warning (they are errors here), and delta_subsampled proves its epsilon back."""
     slowest = 0.0
     for sigma, rate, steps, delta in WIDE:
-        if rule == "kov-exact" and steps > 10**4:
+        if rule == "kov-exact" and (steps > 10**4 or sigma == 1e6):
             continue  # see the next test
         parts = [(sigma, rate, steps)]
         start = time.process_time()
