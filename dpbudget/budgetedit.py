@@ -6,7 +6,7 @@ Each edit is read back with tomllib and compared with what it should say; if the
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -54,17 +54,24 @@ def set_value(text: str, release: int, key: str, value: str) -> str:
 
 def append_release(text: str, release: Mapping[str, Value]) -> str:
     """The text with one more [[release]] at its end; `release` holds its keys in the order in which to write them."""
-    newline = _newline(text)
-    lines = ["[[release]]", *(f"{_key(key)} = {toml_value(value)}" for key, value in release.items()), ""]
-    before = text if text in ("", "\ufeff") or text.endswith("\n") else text + newline
-    gap = newline if before.strip("\ufeff \t\r\n") and not before.endswith(2 * newline) else ""
+    return append_releases(text, [release])
+
+
+def append_releases(text: str, releases: Iterable[Mapping[str, Value]]) -> str:
+    """The text with more [[release]] entries at its end, checked once for all of them."""
     wanted = _parsed(text)
-    entry = {key: _parsed(f"x = {toml_value(value)}")["x"] for key, value in release.items()}
-    releases = wanted.setdefault("release", [])
-    if not isinstance(releases, list):
+    present = wanted.setdefault("release", [])
+    if not isinstance(present, list):
         raise InputError("", "release is not a list of tables in this file")
-    releases.append(entry)
-    return _verified(before + gap + newline.join(lines), wanted)
+    newline = _newline(text)
+    parts = [text if text in ("", "\ufeff") or text.endswith("\n") else text + newline]
+    blank = not parts[0].strip("\ufeff \t\r\n") or parts[0].endswith(2 * newline)
+    for release in releases:
+        lines = [f"{_key(key)} = {toml_value(value)}" for key, value in release.items()]
+        present.append(_parsed("\n".join(lines)))
+        parts.append(newline.join([*([] if blank else [""]), "[[release]]", *lines, ""]))
+        blank = False
+    return _verified("".join(parts), wanted) if len(parts) > 1 else text
 
 
 def template(

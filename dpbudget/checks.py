@@ -17,6 +17,8 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
     if isinstance(text, (bool,)) or not isinstance(text, (str, int, float)):
         raise InputError(parameter, f"{text!r} is not a number")
     shown = str(text).strip()
+    if len(shown) > 200:
+        raise InputError(parameter, f"a number of {len(shown)} characters", hint="Fifteen digits are enough.")
     parts = shown.split("/")
     try:
         values = [float(part) for part in parts]
@@ -34,7 +36,8 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
         raise InputError(
             parameter, f"{shown} is too small to be told from 0", hint="The smallest value is about 1e-307."
         )
-    exact = [Fraction(part.strip()) for part in parts]
+    # A zero with a huge exponent would be expanded.
+    exact = [Fraction(part.strip()) if value else Fraction(0) for part, value in zip(parts, values, strict=True)]
     return exact[0] / exact[1] if len(exact) == 2 else exact[0]
 
 

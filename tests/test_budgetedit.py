@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_budgetfile import DESIGN, HEAD
 
-from dpbudget.budgetedit import append_release, set_value, template, toml_value
+from dpbudget.budgetedit import append_release, append_releases, set_value, template, toml_value
 from dpbudget.budgetfile import load
 from dpbudget.budgetvalues import Decimal
 from dpbudget.errors import InputError
@@ -80,6 +81,16 @@ def test_append() -> None:
     assert append_release("", ENTRY) == written.removeprefix("\n")
     windows = DESIGN.replace("\n", "\r\n")
     assert append_release(windows, ENTRY) == windows + written.replace("\n", "\r\n")
+
+
+def test_append_many_at_once() -> None:
+    entries = [{**ENTRY, "name": f"new {index}"} for index in range(3000)]
+    start = time.process_time()
+    changed = append_releases(DESIGN, entries)
+    assert time.process_time() - start < 10  # one check for all: appending one by one takes minutes
+    assert len(load(changed, filename="b.toml").releases) == 3002
+    assert append_releases(DESIGN, entries[:2]) == append_release(append_release(DESIGN, entries[0]), entries[1])
+    assert append_releases(DESIGN, []) == DESIGN
 
 
 @pytest.mark.parametrize("text", ['release = [{name = "a"}]', "release = 1", "[release]\na=1", "x = ", 'x = """', "[" * 99])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from dpbudget import checks
 from dpbudget.budgetcheck import file_words
 from dpbudget.budgetfile import MAX_BYTES, BudgetDocument, BudgetFileError, decode, load, read, to_releases
 from dpbudget.budgetkeys import MECHANISMS, truth_probability
@@ -523,3 +524,14 @@ def test_a_hint_for_the_command_line_is_put_in_the_words_of_the_file() -> None:
     assert file_words(hint) == "Set batch_size = 10 for full-batch training, or correct dataset_size."
     hint = "If 256 is a batch size, pass --batch-size 256 --dataset-size N."
     assert file_words(hint) == "If 256 is a batch size, set batch_size = 256, dataset_size = N."
+
+
+@pytest.mark.parametrize("text", ["0e999999999", "0.0E-999999999", "0/1e300"])
+def test_a_zero_with_a_huge_exponent_is_not_expanded(text: str) -> None:
+    assert checks.number("q", text) == 0
+
+
+@pytest.mark.parametrize("text", ["1." + "0" * 5000, "1" + "0" * 5000 + "e-5000"])
+def test_a_number_of_thousands_of_digits_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="characters"):
+        checks.number("q", text)
