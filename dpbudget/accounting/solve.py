@@ -187,6 +187,20 @@ def most_count(
     return prover.solution(index, index + 1 if index < high else None)
 
 
+def least_count(
+    ledger_at: Callable[[int], Account], target: Target, *, start: int, low: int, high: int, name: str
+) -> Solution:
+    """The least whole number in [low, high] that is proven to meet the target, where a larger one costs less."""
+    prover = _Prover(target, lambda value: ledger_at(int(value)))
+    guess = crossing(
+        lambda n: prover.steer(max(low, round(n))), target.epsilon, start, rising=False, low=low, high=high, relative=1e-4
+    )
+    index = least(lambda n: prover.passes(n), math.ceil(guess), low, high)
+    if index is None:
+        raise prover.refusal(f"not even {high:g} {name} meet the target", high)
+    return prover.solution(index, index - 1 if index > low else None)
+
+
 def sigma(ledger_at: Callable[[float], Account], target: Target, *, digits: int, start: float = 1.0) -> Solution:
     """The least noise multiplier that is proven to meet the target. Raises Infeasible where no noise is enough."""
     return least_value(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import budget, cost, imports, inverse, shell, table
+from dpbudget.cli import budget, cost, federated, imports, inverse, shell, table
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -40,6 +40,7 @@ COMMANDS = (
     budget.status,
     budget.record,
     imports.import_,
+    federated.federated,
     cost.explain,
 )
 for _command in COMMANDS:
