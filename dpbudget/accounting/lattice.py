@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpbudget.accounting import fourier, mesh, single
+from dpbudget.accounting import closed_form, fourier, mesh
 from dpbudget.accounting.pairs import Pair
 from dpbudget.errors import ContradictionError, InputError, NotCertified
 
@@ -49,11 +49,16 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
     if -float(np.expm1(_log_finite(kept))) > delta:
         reason = "the probability of an infinite loss exceeds delta"
         return Bracket(float("inf"), float("inf"), True, {"method": "closed form", "reason": reason})
-    if len(kept) == 1 and kept[0][1] == 1 and single.has_closed_form(kept[0][0]):
-        low, high = single.epsilon_interval(kept[0][0], delta)
+    if len(kept) == 1 and kept[0][1] == 1 and closed_form.has_closed_form(kept[0][0]):
+        low, high = closed_form.epsilon_interval(kept[0][0], delta)
         return _bracket((low, high, {"method": "closed form"}), tolerance)
     return _first_sharp(
-        [lambda: _fourier_epsilon(kept, delta, tolerance), lambda: mesh.mesh_epsilon(kept, delta, tolerance)], tolerance
+        [
+            lambda: _fourier_epsilon(kept, delta, tolerance, 1e-3),
+            lambda: _fourier_epsilon(kept, delta, tolerance, 1e-7),
+            lambda: mesh.mesh_epsilon(kept, delta, tolerance),
+        ],
+        tolerance,
     )
 
 
@@ -70,13 +75,14 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
     if epsilon == np.inf:
         mass = -float(np.expm1(_log_finite(kept)))
         return Bracket(mass * (1 - 1e-12), min(mass * (1 + 1e-12), 1.0), True, {"method": "closed form"})
-    if len(kept) == 1 and kept[0][1] == 1 and single.has_closed_form(kept[0][0]):
-        low, high = single.delta_interval(kept[0][0], epsilon)
+    if len(kept) == 1 and kept[0][1] == 1 and closed_form.has_closed_form(kept[0][0]):
+        low, high = closed_form.delta_interval(kept[0][0], epsilon)
         return _bracket((low, high, {"method": "closed form"}), tolerance)
     log_delta = fourier.chernoff_log_delta(kept, epsilon)
     return _first_sharp(
         [
-            lambda: _fourier_delta(kept, epsilon, log_delta, tolerance),
+            lambda: _fourier_delta(kept, epsilon, log_delta, tolerance, 1e-3),
+            lambda: _fourier_delta(kept, epsilon, log_delta, tolerance, 1e-7),
             lambda: mesh.mesh_delta(kept, epsilon, log_delta, tolerance),
         ],
         tolerance,
@@ -106,14 +112,14 @@ def _log_finite(parts: Parts) -> float:
     return float(sum(n * np.log1p(-p.infinite_mass) if p.infinite_mass < 1 else -np.inf for p, n in parts))
 
 
-def _fourier_epsilon(parts: Parts, delta: float, tolerance: float) -> Ends:
-    spectrum = fourier.build(parts, float(np.log(delta)), None, tolerance)
+def _fourier_epsilon(parts: Parts, delta: float, tolerance: float, share: float) -> Ends:
+    spectrum = fourier.build(parts, float(np.log(delta)), None, tolerance, share)
     low, high = fourier.epsilon_bounds(spectrum, delta)
     return low, high, fourier.detail(spectrum)
 
 
-def _fourier_delta(parts: Parts, epsilon: float, log_delta: float, tolerance: float) -> Ends:
-    spectrum = fourier.build(parts, log_delta, epsilon, tolerance)
+def _fourier_delta(parts: Parts, epsilon: float, log_delta: float, tolerance: float, share: float) -> Ends:
+    spectrum = fourier.build(parts, log_delta, epsilon, tolerance, share)
     low, high = spectrum.bounds(epsilon)
     return low, high, fourier.detail(spectrum)
 
@@ -129,10 +135,14 @@ def _first_sharp(engines: Sequence[Callable[[], Ends]], tolerance: float) -> Bra
     """The first engine that meets the tolerance, else the intersection of what all of them proved."""
     best: Bracket | None = None
     reasons = []
-    for engine in engines:
+    rough = False
+    for index, engine in enumerate(engines):
+        if rough and index < len(engines) - 1:
+            continue
         try:
             found = _bracket(engine(), tolerance)
         except (fourier.TooRough, NotCertified) as why:
+            rough = True
             reasons.append(str(why))
             continue
         if best is not None:
