@@ -40,33 +40,6 @@ def log_sum(mass: Array, exponent: Array) -> float:
     return top + float(np.log(mass @ np.exp(exponent - top)))
 
 
-def saddle(log_moment: Sequence[tuple[Array, Array, int]], log_delta: float | None, epsilon: float | None) -> float:
-    """The tilt: argmin over lam of the Chernoff bound of epsilon at delta, or of delta at epsilon.
-
-    log_moment: per part the masses (> 0), their losses and the count. A golden section in log lam on a range that
-    follows the losses; any lam > 0 gives valid bounds, a poor one only wide ones.
-    """
-    spread = np.sqrt(sum(n * float(m @ l**2) for m, l, n in log_moment))
-    centre = -np.log(max(spread, 1e-300))
-
-    def cost(u: float) -> float:
-        lam = float(np.exp(u))
-        k = sum(n * log_sum(m, lam * l) for m, l, n in log_moment) + float(log_gmax(lam))
-        return (k - log_delta) / lam if log_delta is not None else k - lam * (epsilon or 0.0)
-
-    grid = np.linspace(centre - 6, centre + 9, 31)
-    values = [cost(u) for u in grid]
-    best = int(np.argmin(values))
-    lo, hi = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
-    for _ in range(8):
-        third = (hi - lo) / 3
-        if cost(lo + third) < cost(hi - third):
-            hi -= third
-        else:
-            lo += third
-    return float(np.exp((lo + hi) / 2))
-
-
 @dataclass(frozen=True)
 class Tilted:
     """One part after the tilt: masses of total 1 at the indices start, start + 1, ...; log_total is its K."""
@@ -84,7 +57,7 @@ def tilt(measure: LatticeMeasure, count: int, lam: float) -> Tilted:
         return Tilted(measure.first, np.zeros(1), -np.inf, count)
     mass = measure.mass[used[0] : used[-1] + 1]
     start = measure.first + int(used[0])
-    exponent = lam * measure.step * (start + np.arange(mass.size))
+    exponent = lam * (measure.offset + measure.step * (start + np.arange(mass.size)))
     with np.errstate(under="ignore"):
         top = float(exponent.max())
         tilted = mass * np.exp(exponent - top)
@@ -112,7 +85,7 @@ def window(parts: Sequence[Tilted], step: float) -> tuple[int, int]:
                 bound += n * (top + np.log(np.exp(exponent - top[:, None]) @ m) + step * theta * centre)
         hard = sum(n * int(i.max()) for m, i, n in groups)
         end = float(np.nanmin(bound / theta, initial=np.inf)) / step * (1 + 1e-12) + 2
-        ends.append(hard if not (end < hard) else int(np.ceil(end)))
+        ends.append(hard if not (-np.inf < end < hard) else int(np.ceil(end)))
     return -ends[1], ends[0]
 
 
@@ -123,7 +96,8 @@ def _grouped(part: Tilted, sign: int) -> tuple[Array, Array, int]:
     starts = np.arange(0, size, width)
     mass = np.add.reduceat(part.mass, starts)
     far = np.minimum(starts + width - 1, size - 1) if sign > 0 else starts
-    return mass, sign * (part.start + far).astype(np.float64), part.count
+    used = mass > 0
+    return mass[used], sign * (part.start + far[used]).astype(np.float64), part.count
 
 
 def wrap(part: Tilted, points: int) -> Array:
@@ -178,7 +152,7 @@ def convolve(parts: Sequence[Tilted], points: int) -> tuple[Array, float]:
 
 @dataclass(frozen=True)
 class Composition:
-    """The tilted masses of a composition at the sums step * (first + 0, 1, ...), with every error bound.
+    """The tilted masses of a composition at the sums offset + step * (first + 0, 1, ...), with every error bound.
 
     entry_error: of each mass. relative_error: of all masses together, and of the prefactor e^log_total.
     loss_error: of the sums of losses. infinite: mass at infinity, a bound on the side of the measure.
@@ -186,6 +160,7 @@ class Composition:
 
     lam: float
     step: float
+    offset: float
     first: int
     mass: Array
     log_total: float
@@ -197,9 +172,11 @@ class Composition:
     def table(self, side: int, reference: float) -> Table:
         """The finite part of delta at the lattice points >= 0, bounded from above (side 1) or below (side -1)."""
         lam, h = self.lam, self.step
-        start = max(0, int(np.floor(-1.0)) - self.first, int(np.floor((reference - 500 / lam) / h)) - self.first)
-        stop = min(self.mass.size, int(np.ceil((reference + 650 / lam) / h)) - self.first)
-        s = h * (self.first + np.arange(start, max(stop, start + 1)))
+        base = self.offset + h * self.first
+        start = max(0, int(np.floor(-base / h)) - 1, int(np.floor((reference - 500 / lam - base) / h)))
+        start = min(start, self.mass.size - 1)
+        stop = min(self.mass.size, int(np.ceil((reference + 650 / lam - base) / h)))
+        s = self.offset + h * (self.first + np.arange(start, max(stop, start + 1)))
         mass = self.mass[start : start + s.size]
         gap = s - reference
         gmax = float(np.exp(log_gmax(lam)))
@@ -254,12 +231,14 @@ def compose(
     out, error = convolve(parts, points)
     relative = 8 * ROUND * (abs(log_total) + 2)
     for part, mass_error in zip(parts, mass_errors, strict=True):
-        reach = lam * step * max(abs(part.start), abs(part.start + part.mass.size))
+        reach = lam * step * (max(abs(part.start), abs(part.start + part.mass.size)) + 1)
         relative += part.count * (mass_error + 8 * ROUND * (2 + reach + abs(part.log_total)))
     drift = sum(n * e for (_, n), e in zip(measures, loss_errors, strict=True))
     infinite = infinite_mass(measures, side)
     mass = np.roll(out, -(lo % points))
-    return Composition(lam, step, lo, mass, log_total, error, relative, float(drift), infinite)
+    offset = float(sum(n * mu.offset for mu, n in measures))
+    drift += 4 * ROUND * sum(n * abs(mu.offset) for mu, n in measures) + 4 * ROUND * step * max(abs(lo), abs(hi))
+    return Composition(lam, step, offset, lo, mass, log_total, error, relative, float(drift), infinite)
 
 
 def infinite_mass(measures: Sequence[tuple[LatticeMeasure, int]], side: int) -> float:

@@ -25,15 +25,18 @@ _ORDERS = ((1 / 256, 3), (1 / 32, 4), (1 / 8, 6), (1 / 2, 10), (np.inf, 16))
 
 @dataclass(frozen=True)
 class LatticeMeasure:
-    """P-masses at the losses step * (first + 0, 1, ...) and at infinity; the Q-mass at a loss l is e^-l times it.
-
-    lost_mass: P-mass of the pair that this measure leaves out (a lower measure only).
-    """
+    """P-masses at the losses offset + step * (first + 0, 1, ...) and at infinity; the Q-mass at l is e^-l times it."""
 
     first: int
     step: float
+    offset: float
     mass: Array
     infinite: float
+
+    @property
+    def losses(self) -> Array:
+        """The finite losses, shape of mass."""
+        return self.offset + self.step * (self.first + np.arange(self.mass.size))
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,16 @@ def _legendre(order: int) -> tuple[Array, Array]:
     return (x + 1) / 2, w / 2
 
 
-def panel_edges(pair: Pair, log_tail: float, extra: Array | None = None) -> Array:
+def panel_edges(pair: Pair, log_tail: float, floor: float = -np.inf, extra: Array | None = None) -> Array:
     """Edges in x of panels no wider than `pair.panel`, covering all but e^log_tail of P on either side.
+
+    Losses below `floor` are left out as well, whatever their mass.
 
     Breaks of the pair and the points of `extra` (increasing) inside are edges too. Empty for a purely atomic pair.
     """
     lo, hi = pair.support(log_tail)
+    if floor > -np.inf and hi > lo:
+        lo = max(lo, min(float(pair.inverse_loss(np.array([floor]))[0]), lo + 0.9 * (hi - lo)))
     if not (hi > lo):
         return np.empty(0)
     count = max(1, int(np.ceil((hi - lo) / pair.panel)))
@@ -90,56 +97,91 @@ def panel_nodes(pair: Pair, edges: Array) -> Iterator[tuple[NDArray[np.intp], Ar
             yield which, edges[which, None] + width[which, None] * x, width[which, None] * w
 
 
-def truncated_mass(pair: Pair, edges: Array) -> float:
-    """P-mass outside the panels, rounded up."""
+def truncated_mass(pair: Pair, edges: Array) -> tuple[float, float]:
+    """P-mass below and above the panels, rounded up."""
     if not edges.size:
-        return 0.0
-    return float(np.exp(pair.log_upper_tail(edges[-1])) + np.exp(pair.log_lower_tail(edges[0]))) * (1 + 1e-9)
+        return 0.0, 0.0
+    below, above = np.exp(pair.log_lower_tail(edges[0])), np.exp(pair.log_upper_tail(edges[-1]))
+    return float(below) * (1 + 1e-9), float(above) * (1 + 1e-9)
 
 
-def discretise(pair: Pair, step: float, log_tail: float) -> Discretised:
-    """Upper and lower lattice measures of a pair.
+def discretise(pair: Pair, step: float, log_tail: float, floor: float = -np.inf) -> Discretised:
+    """Upper and lower lattice measures of a pair; tails of e^log_tail and losses below `floor` are not resolved.
 
     The upper one is the connect-the-dots measure as stochastic rounding of the loss (Doroshenko et al. 2022,
-    arXiv:2207.04380): it keeps int dP and int dQ of every cell, and dominates; what the truncation leaves out is
-    moved to infinity. The lower one is `tangent_measure`; it leaves the truncated mass out.
+    arXiv:2207.04380): it keeps int dP and int dQ of every cell, and dominates; what is not resolved
+    moves to the first point above it, or to infinity. The lower one is `tangent_measure`; it leaves that mass out.
     """
     with np.errstate(under="ignore", over="ignore"):
-        first, half_mass, half_gain, loss_error, log_density = _half_cells(pair, step, log_tail)
-        dropped = truncated_mass(pair, panel_edges(pair, log_tail))
+        offset = best_offset(pair, step)
+        first, half_mass, half_gain, loss_error, log_density = _half_cells(pair, step, offset, log_tail, floor)
+        edges = panel_edges(pair, log_tail, floor)
+        below, above = truncated_mass(pair, edges)
         mass = half_mass[0::2] + half_mass[1::2]
         gain = half_gain[0::2] + half_gain[1::2]
         left = half_gain[0::2]
         right = np.maximum(np.expm1(step) * half_mass[1::2] - np.exp(step) * half_gain[1::2], 0.0)
         dots = connect_the_dots(mass, gain, step)
         tangents = tangent_measure(dots, mass, gain, left, right, step)
+        if edges.size:
+            first_loss = float(pair.loss(edges[:1])[0])
+            dots[min(max(int(np.floor((first_loss - offset) / step)) + 1 - first, 0), dots.size - 1)] += below
     infinite = pair.infinite_mass
     mass_error = ROUND * (24 + 2 * log_density)
     return Discretised(
-        LatticeMeasure(first, step, dots, infinite + dropped),
-        LatticeMeasure(first, step, tangents, infinite),
+        LatticeMeasure(first, step, offset, dots, infinite + above),
+        LatticeMeasure(first, step, offset, tangents, infinite),
         loss_error,
         mass_error,
     )
 
 
-def _half_cells(pair: Pair, step: float, log_tail: float) -> tuple[int, Array, Array, float, float]:
+def best_offset(pair: Pair, step: float) -> float:
+    """Where in [0, step) the lattice should start: so that one of its points is the ratio P / Q of the bulk of P.
+
+    Just above log(1 - q) most of P may sit in a bulk much narrower than the step; with a point at its mean the two
+    tangents beside it meet there, and the bulk costs nothing. A pair of atoms starts at its heaviest atom.
+    """
+    if pair.atoms and sum(p for _, p in pair.atoms) > 0.5:
+        centre = max(pair.atoms, key=lambda atom: atom[1])[0]
+    else:
+        edges = panel_edges(pair, -7.0)
+        loss, mass = [], []
+        for _, x, weight in panel_nodes(pair, edges):
+            here, log_p = pair.loss_and_log_p(x)
+            loss.append(here.ravel())
+            mass.append((weight * np.exp(log_p)).ravel())
+        losses, masses = np.concatenate(loss), np.concatenate(mass)
+        order = np.argsort(losses)
+        centre = float(losses[order][int(np.searchsorted(np.cumsum(masses[order]), masses.sum() / 2))])
+        for _ in range(3):
+            bulk = np.abs(losses - centre) < step / 2
+            if not bulk.any():
+                break
+            centre -= float(np.log1p(masses[bulk] @ np.expm1(centre - losses[bulk]) / masses[bulk].sum()))
+    return float(centre - step * np.floor(centre / step))
+
+
+def _half_cells(
+    pair: Pair, step: float, offset: float, log_tail: float, floor: float
+) -> tuple[int, Array, Array, float, float]:
     """First cell, P-mass and gain int (1 - e^-d) dP of each half cell; error of the losses; largest |log density|."""
-    outer = panel_edges(pair, log_tail)
+    outer = panel_edges(pair, log_tail, floor)
     ends = [loss for loss, _ in pair.atoms]
     if outer.size:
         ends += [float(v) for v in pair.loss(outer[[0, -1]])]
-    first, last = int(np.floor(min(ends) / step)), int(np.floor(max(ends) / step)) + 1
+    first = int(np.floor((min(ends) - offset) / step))
+    last = int(np.floor((max(ends) - offset) / step)) + 1
     halves = 2 * (last - first)
     mass, gain, excess, log_density = np.zeros(halves), np.zeros(halves), 0.0, 0.0
     if outer.size:
-        cuts = pair.inverse_loss(step / 2 * np.arange(2 * first + 1, 2 * last))
-        edges = panel_edges(pair, log_tail, cuts)
+        cuts = pair.inverse_loss(offset + step / 2 * np.arange(2 * first + 1, 2 * last))
+        edges = panel_edges(pair, log_tail, floor, cuts)
         home = np.searchsorted(cuts, (edges[1:] + edges[:-1]) / 2)
         for which, x, weight in panel_nodes(pair, edges):
             loss, log_p = pair.loss_and_log_p(x)
             here = home[which]
-            d = loss - (step * (first + here // 2))[:, None]
+            d = loss - (offset + step * (first + here // 2))[:, None]
             excess = max(excess, -float(d.min()), float(d.max()) - step)
             log_density = max(log_density, -float(log_p.min()))
             p = weight * np.exp(log_p)
@@ -147,8 +189,8 @@ def _half_cells(pair: Pair, step: float, log_tail: float) -> tuple[int, Array, A
             mass += np.bincount(here, p.sum(axis=1), halves)
             gain += np.bincount(here, (p * rise).sum(axis=1), halves)
     for loss, p in pair.atoms:
-        cell = min(int(np.floor(loss / step)), last - 1)
-        d = loss - step * cell
+        cell = min(int(np.floor((loss - offset) / step)), last - 1)
+        d = loss - offset - step * cell
         excess = max(excess, -d, d - step)
         home_half = 2 * (cell - first) + int(d > step / 2)
         mass[home_half] += p

@@ -215,7 +215,7 @@ class Spectrum:
 
 
 def build(
-    pairs: Sequence[tuple[Pair, int]], log_delta: float, epsilon: float | None, tolerance: float
+    pairs: Sequence[tuple[Pair, int]], log_delta: float, epsilon: float | None, tolerance: float, share: float = 1e-3
 ) -> Spectrum:
     """Everything that does not depend on epsilon. Raises TooRough where the work would exceed MAX_WORK.
 
@@ -231,7 +231,7 @@ def build(
     chernoff = max((log_moment + log_gmax(t) - log_delta) / t, 0.0) if epsilon is None else epsilon
     variance = sum(part.nodes.count * part.variance for part in parts)
     gain = max(t * chernoff, 1e-3) if epsilon is None else 1.0
-    wanted = float(np.clip(1e-3 * tolerance * gain, 1e-12, 1e-6))
+    wanted = float(np.clip(share * tolerance * gain, 1e-14, 1e-6))
     log_value = -np.log(t * (1 + t)) - 0.5 * np.log(2 * np.pi * (variance + 1 / t**2))
     log_goal = float(np.log(wanted) + log_value)
 

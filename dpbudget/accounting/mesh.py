@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum, saddle
-from dpbudget.accounting.discretise import Discretised, discretise
+from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum
+from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
+from dpbudget.accounting.fourier import find_tilt, tilt_nodes
 from dpbudget.accounting.pairs import Array, Pair
+from dpbudget.accounting.quadrature import first_panels, place_nodes
 
 Parts = Sequence[tuple[Pair, int]]
-MAX_CELLS = 2**20
+MAX_CELLS = 2**19
+MAX_MESHES = 5
+LOG_UNIMPORTANT = -37.0
+"""Losses l with e^{lam l} below e^this / T of the one-step moment are not resolved."""
 FIRST_CELLS = 1500
 
 
@@ -32,46 +37,52 @@ def _moments(parts: Sequence[tuple[Discretised, int]], upper: bool) -> list[tupl
     for item, count in parts:
         measure = item.upper if upper else item.lower
         used = np.flatnonzero(measure.mass)
-        out.append((measure.mass[used], measure.step * (measure.first + used).astype(np.float64), count))
+        out.append((measure.mass[used], measure.losses[used], count))
     return out
 
 
-def _mesh(parts: Parts, step: float, log_tail: float, log_delta: float | None, epsilon: float | None) -> _Mesh:
-    """Discretise at one step; the tilt by saddle point, and the width in epsilon that the two measures predict."""
-    items = [(discretise(pair, step, log_tail), count) for pair, count in parts]
+def _mesh(parts: Parts, step: float, log_tail: float, lam: float, floors: Sequence[float]) -> _Mesh:
+    """Discretise at one step, and predict the width in epsilon from the moments of the two measures at the tilt."""
+    items = [
+        (discretise(pair, step, log_tail, floor), count) for (pair, count), floor in zip(parts, floors, strict=True)
+    ]
     above, below = _moments(items, True), _moments(items, False)
-    lam = saddle(above, log_delta, epsilon)
     gap = sum(n * log_sum(m, lam * x) for m, x, n in above) - sum(
-        n * log_sum(m, lam * x) if m.size else np.inf for m, x, n in below
+        n * log_sum(m, lam * x) if m.size else -np.inf for m, x, n in below
     )
     cells = max(item.upper.mass.size for item, _ in items)
     return _Mesh(step, cells, items, lam, max(float(gap), 0.0) / lam)
 
 
-def _span(parts: Parts, log_tail: float) -> float:
+def _span(parts: Parts, log_tail: float, floors: Sequence[float]) -> float:
     """Width of the widest one-step range of losses."""
-    spans = []
-    for pair, _ in parts:
-        lo, hi = pair.support(log_tail)
+    spans = [1e-300]
+    for (pair, _), floor in zip(parts, floors, strict=True):
+        edges = panel_edges(pair, log_tail, floor)
         ends = [loss for loss, _ in pair.atoms]
-        if hi > lo:
-            ends += [float(v) for v in pair.loss(np.array([lo, hi]))]
+        if edges.size:
+            ends += [float(v) for v in pair.loss(edges[[0, -1]])]
         spans.append(max(ends) - min(ends))
-    return max(max(spans), 1e-300)
+    return max(spans)
 
 
 def _refine(
     parts: Parts, log_tail: float, goal: Callable[[_Mesh], float], log_delta: float | None, epsilon: float | None
 ) -> _Mesh:
-    """Meshes of falling step until the predicted width meets `goal`, or the cells reach MAX_CELLS."""
-    step = _span(parts, log_tail) / FIRST_CELLS
-    while True:
-        mesh = _mesh(parts, step, log_tail, log_delta, epsilon)
+    """Meshes of falling step until the predicted width meets `goal`, or a limit on cells, points or tries is reached."""
+    nodes = [place_nodes(pair, n, first_panels(pair, log_tail)) for pair, n in parts]
+    lam = find_tilt(nodes, log_delta, epsilon)
+    unimportant = LOG_UNIMPORTANT - float(np.log(sum(n for _, n in parts)))
+    floors = [(tilt_nodes(part, lam).log_moment + unimportant) / lam for part in nodes]
+    step = _span(parts, log_tail, floors) / FIRST_CELLS
+    for _ in range(MAX_MESHES):
+        mesh = _mesh(parts, step, log_tail, lam, floors)
         target = goal(mesh)
-        if mesh.predicted <= target or mesh.cells >= MAX_CELLS / 2:
-            return mesh
+        if mesh.predicted <= target or mesh.cells >= MAX_CELLS / 1.5:
+            break
         ratio = float(np.sqrt(target / mesh.predicted)) * 0.9
         step *= float(np.clip(ratio, max(1 / 64, mesh.cells / MAX_CELLS), 0.7))
+    return mesh
 
 
 def _compositions(mesh: _Mesh) -> tuple[Composition, Composition]:
@@ -129,3 +140,13 @@ def mesh_delta(
     mesh = _refine(parts, log_tail, lambda m: 0.8 * tolerance / m.lam, None, epsilon)
     lower, upper = _compositions(mesh)
     return evaluate(lower, epsilon, -1), evaluate(upper, epsilon, 1), _detail(mesh, upper)
+
+
+def upper_composition(parts: Parts, log_delta: float, tolerance: float) -> Composition:
+    """The measure above the composition of `parts`, tilted and refined for delta = e^log_delta; for many epsilons."""
+    log_tail = log_delta - float(np.log(sum(n for _, n in parts))) - 28.0
+
+    def goal(mesh: _Mesh) -> float:
+        return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
+
+    return _compositions(_refine(parts, log_tail, goal, log_delta, None))[1]

@@ -47,7 +47,7 @@ def place_nodes(pair: Pair, count: int, edges: Array) -> Nodes:
         atoms = np.asarray(pair.atoms, dtype=np.float64)
         loss, mass = np.append(loss, atoms[:, 0]), np.append(mass, atoms[:, 1])
         rounding = np.append(rounding, np.full(len(atoms), 16 * ROUND))
-    return Nodes(pair, count, edges, loss, mass, rounding, truncated_mass(pair, edges), 1.0 - pair.infinite_mass)
+    return Nodes(pair, count, edges, loss, mass, rounding, sum(truncated_mass(pair, edges)), 1.0 - pair.infinite_mass)
 
 
 def panel_errors(pair: AnalyticPair, edges: Array, tilt: float, frequency: float) -> Array:
