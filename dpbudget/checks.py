@@ -17,7 +17,7 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
     if isinstance(text, (bool,)) or not isinstance(text, (str, int, float)):
         raise InputError(parameter, f"{text!r} is not a number")
     shown = str(text).strip()
-    if len(shown) > 200:
+    if isinstance(text, str) and len(shown) > 200:
         raise InputError(parameter, f"a number of {len(shown)} characters", hint="Fifteen digits are enough.")
     parts = shown.split("/")
     try:

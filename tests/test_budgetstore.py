@@ -77,8 +77,8 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     path.write_text("# 0\n" * 20000)
     for attempt in range(6):
         process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)])
-        before = path.stat().st_ino
-        while path.stat().st_ino == before and process.poll() is None:
+        before, deadline = path.stat().st_mtime_ns, time.monotonic() + 60
+        while path.stat().st_mtime_ns == before and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(0.003 * attempt)  # the kill falls on another part of a write each time
         process.send_signal(signal.SIGKILL)
