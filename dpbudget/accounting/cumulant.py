@@ -104,8 +104,13 @@ class Quadrature:
         return float(np.sum(second)) - linear
 
 
-def panel_edges(pair: Pair, lo: float, hi: float, refine: float, loss_step: float = math.inf) -> Array:
-    """Panel edges from lo to hi, none longer than pair.panel / refine, across a break, or across more than loss_step."""
+def panel_edges(
+    pair: Pair, lo: float, hi: float, refine: float, loss_step: float = math.inf, tilt: float = 0.0
+) -> Array:
+    """Panel edges from lo to hi, none longer than pair.panel / refine, across a break, or across more than loss_step.
+
+    The last does not bind where p e^{tilt L} over the panel is below e^-60: no integral at that tilt can see it.
+    """
     inner = sorted(b for b in pair.breaks if lo < b < hi)
     pieces = []
     for a, b in pairwise([lo, *inner, hi]):
@@ -116,7 +121,11 @@ def panel_edges(pair: Pair, lo: float, hi: float, refine: float, loss_step: floa
     edges = np.append(np.concatenate(pieces), hi)
     if loss_step == math.inf:
         return edges
-    split = np.maximum(1.0, np.ceil(np.diff(pair.loss(edges)) / loss_step))
+    loss = pair.loss(edges)
+    split = np.maximum(1.0, np.ceil(np.diff(loss) / loss_step))
+    with np.errstate(divide="ignore"):
+        size = pair.log_p(edges) + tilt * loss
+    split[np.maximum(size[1:], size[:-1]) + np.log(np.diff(edges)) < -60.0] = 1.0
     if not np.sum(split) <= MAX_PANELS:
         raise NotCertified("the loss needs too many quadrature panels", hint="Raise the noise multiplier.")
     repeat = split.astype(np.int64)
@@ -126,7 +135,13 @@ def panel_edges(pair: Pair, lo: float, hi: float, refine: float, loss_step: floa
 
 
 def quadrature(
-    pair: Pair, log_tail: float, *, log_below: float | None = None, refine: float = 1.0, loss_step: float = math.inf
+    pair: Pair,
+    log_tail: float,
+    *,
+    log_below: float | None = None,
+    refine: float = 1.0,
+    loss_step: float = math.inf,
+    tilt: float = 0.0,
 ) -> Quadrature:
     """Gauss-Legendre quadrature of P up to the point above which P has at most mass exp(log_tail).
 
@@ -135,7 +150,7 @@ def quadrature(
     """
     hi = pair.support(log_tail)[1]
     lo = pair.support(log_tail if log_below is None else log_below)[0]
-    edges = panel_edges(pair, lo, hi, refine, loss_step) if lo < hi else np.empty(0)
+    edges = panel_edges(pair, lo, hi, refine, loss_step, tilt) if lo < hi else np.empty(0)
     return on_panels(pair, edges[:-1], edges[1:])
 
 
