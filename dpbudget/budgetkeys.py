@@ -107,8 +107,11 @@ def _full_batch_rate(values: Values) -> Values:
 
 
 def _gaussian(values: Values, adjacency: Adjacency) -> list[Release]:
+    """A multiplier is relative to what one record contributes, and replacing it moves the sum twice as far; a
+    `sensitivity` is the distance of neighbours under the file's adjacency already, and is taken as it stands."""
     if "noise_multiplier" in values:
-        return _one(Gaussian(_float(values, "noise_multiplier")))
+        moves = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+        return _one(Gaussian(_float(values, "noise_multiplier") / moves))
     return _one(Gaussian(_ratio(values, "noise_std", "sensitivity")))
 
 
@@ -140,7 +143,7 @@ def _randomized_response(values: Values, adjacency: Adjacency) -> list[Release]:
 
 
 NOISE = number(lambda key, value: checks.noise_multiplier(value, key))
-NOISE_MULTIPLIER = Key(NOISE, "standard deviation of the noise over the clipping norm or sensitivity", probe=1.0)
+NOISE_MULTIPLIER = Key(NOISE, "standard deviation of the noise over the norm of one record's contribution", probe=1.0)
 RATE = number(lambda key, value: checks.sampling_rate(value, key))
 POSITIVE = number(checks.positive)
 NON_NEGATIVE = number(checks.non_negative)

@@ -62,7 +62,8 @@ class Report:
 
     result: the JSON contract of the command. headline: the answer in one line, `{}` standing for `answers`.
     value: what `--format value` prints. facts: what went in. main: the table that csv prints.
-    verbatim: text to copy as it is, such as budget-file entries.
+    verbatim: text to copy as it is, such as budget-file entries. subject: what the number is about, where `facts` do
+    not say it; for the statement.
     """
 
     command: str
@@ -75,6 +76,7 @@ class Report:
     facts: Sequence[tuple[str, Cell, str]] = ()
     main: Table | None = None
     verbatim: str = ""
+    subject: str = ""
     notes: Sequence[str] = ()
     explanation: Sequence[str] = ()
     warnings: list[Notice] = field(default_factory=list)

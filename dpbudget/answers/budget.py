@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dpbudget.accounting import account, filter, solve
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.accounting.solve import Solution, Target
 from dpbudget.budgetdocument import BudgetDocument, BudgetFileError, DocumentRelease, Problem, to_releases
-from dpbudget.errors import DpbudgetError, Infeasible, InputError, NotCertified
+from dpbudget.checks import MAX_STEPS
+from dpbudget.errors import Infeasible, InputError, NotCertified
 from dpbudget.model import Adjacency, Guarantee, Release
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, interval_json
 
@@ -21,25 +23,48 @@ FILTER = "adaptive releases, a Renyi privacy filter"
 
 @dataclass(frozen=True)
 class Knob:
-    """A parameter that can be turned to fit the budget. `most` False: the least value fits, else the largest."""
+    """A key of a release that can be turned to fit the budget. `most` False: the least value fits, else the largest.
+
+    low, high: where to look; in units of the release's key `unit`, where there is one.
+    """
 
     most: bool
     whole: bool
     low: float
     high: float
+    unit: str = ""
+
+    def limits(self, entry: DocumentRelease, steps_per_unit: float) -> tuple[float, float]:
+        """Where to look for this release; no value may ask for more than MAX_STEPS steps."""
+        size = float(entry.parameters.get(self.unit, 1)) if self.unit else 1.0
+        low = self.low if self.whole else self.low * size
+        return low, self.high * size / max(1.0, steps_per_unit)
 
 
 KNOBS: Mapping[tuple[str, str], Knob] = {
     ("dp-sgd", "noise_multiplier"): Knob(False, False, solve.LEAST_SIGMA, solve.MOST_SIGMA),
-    ("dp-sgd", "steps"): Knob(True, True, 1, 1e9),
+    ("dp-sgd", "noise_std"): Knob(False, False, solve.LEAST_SIGMA, solve.MOST_SIGMA, "clip_norm"),
+    ("dp-sgd", "steps"): Knob(True, True, 1, MAX_STEPS),
+    ("dp-sgd", "epochs"): Knob(True, False, 1e-6, MAX_STEPS),
     ("dp-sgd", "sampling_rate"): Knob(True, False, solve.LEAST_RATE, 1.0),
+    ("dp-sgd", "batch_size"): Knob(True, True, 1, 1.0, "dataset_size"),
     ("gaussian", "noise_multiplier"): Knob(False, False, solve.LEAST_SIGMA, solve.MOST_SIGMA),
-    ("laplace", "scale"): Knob(False, False, 1e-3, 1e12),
+    ("gaussian", "noise_std"): Knob(False, False, solve.LEAST_SIGMA, solve.MOST_SIGMA, "sensitivity"),
+    ("laplace", "scale"): Knob(False, False, 1e-3, 1e12, "sensitivity"),
     ("randomized-response", "epsilon"): Knob(True, False, 1e-9, 1e3),
+    ("randomized-response", "truth_probability"): Knob(True, False, 1e-9, 0.999999),
     ("pure-dp", "epsilon"): Knob(True, False, 1e-9, 1e4),
     ("approx-dp", "epsilon"): Knob(True, False, 1e-9, 1e4),
     ("zcdp", "rho"): Knob(True, False, 1e-12, 1e4),
 }
+
+
+@dataclass(frozen=True)
+class FilterTarget(Target):
+    """The same target, shown by the Renyi filter that belongs to it."""
+
+    def guarantee(self, ledger: Ledger | Parallel) -> Guarantee:
+        return filter.epsilon(ledger, self.epsilon, self.delta)
 
 
 @dataclass(frozen=True)
@@ -52,6 +77,8 @@ class Plan:
     @property
     def target(self) -> Target:
         budget = self.document.budget
+        if budget.adaptive:
+            return FilterTarget(budget.epsilon, budget.delta, "rdp")
         return Target(budget.epsilon, budget.delta, "pld", self.tolerance)
 
     def account(self, entries: Sequence[DocumentRelease]) -> Ledger | Parallel:
@@ -148,7 +175,7 @@ def check(
     total = planned.total(entries)
     outcome = verdict(total, budget.epsilon)
     shares = [_share(planned, entry, total) for entry in entries]
-    changes = _to_pass(planned, digits) if outcome != "within" and not budget.adaptive else []
+    changes = _to_pass(planned, digits) if outcome != "within" else []
     result: dict[str, Any] = {
         "verdict": outcome,
         "budget": _budget_json(document),
@@ -167,22 +194,26 @@ def check(
             share["status"],
             Range(share["epsilon_alone"]),
             Range(share["epsilon_without"]),
-            Quantity(None if share["share"] is None else 100 * share["share"]),
+            Quantity(None if share["share"] is None else round(100 * share["share"], 1)),
         ]
         for share in shares
     ]
     notes = [_fix(change, digits) for change in changes]
+    if outcome == "inconclusive":
+        notes.append(f"A narrower interval may decide it: --tolerance {tolerance / 100:g}.")
     if outcome != "within" and not changes:
-        notes.append("No single change of a planned release would fit the budget.")
+        notes.append(_stuck(document))
     notes += _changed(result.get("changes"))
     notes.append(_assumptions(planned))
     words = {"within": "within budget", "over": "over budget", "inconclusive": "inconclusive"}[outcome]
     shown = {"within": "{0} <= {1}", "over": "{2} > {1}", "inconclusive": "the budget {1} lies inside {3}"}[outcome]
-    if outcome == "over" and total.value.lower is None:
-        shown = "nothing below {0} is proven, the budget is {1}"
+    if total.value.upper == math.inf:
+        shown = "is unbounded, the budget is {1}"
+    elif outcome == "over" and total.value.lower is None:
+        shown = "<= {0} is all that is proven, the budget is {1}"
     return Report(
         command="check",
-        input={"file": document.filename},
+        input={"file": _file(document)},
         assumptions=_assumptions_json(planned),
         result=result,
         headline=f"{words}: epsilon {shown} at delta {{4}}",
@@ -195,6 +226,7 @@ def check(
         ],
         value=Quantity(total.value.upper, Rounding.UP),
         main=Table(("release", "status", "epsilon alone", "epsilon without", "share %"), rows),
+        subject=_subject(planned, total),
         notes=notes,
         explanation=[
             "The share of a release is how much less epsilon would be without it, relative to the total. Shares do not "
@@ -204,6 +236,12 @@ def check(
         status={"within": "ok", "over": "over", "inconclusive": "inconclusive"}[outcome],
         exit_code=0 if outcome == "within" or exit_zero else 3,
     )
+
+
+def _stuck(document: BudgetDocument) -> str:
+    if all(entry.status == "spent" for entry in document.releases):
+        return "Everything is spent: nothing that is planned could change it."
+    return "No single change of a planned release would fit the budget: change several, or drop one."
 
 
 def _share(planned: Plan, entry: DocumentRelease, total: Guarantee) -> dict[str, Any]:
@@ -223,13 +261,13 @@ def _share(planned: Plan, entry: DocumentRelease, total: Guarantee) -> dict[str,
 
 
 def _to_pass(planned: Plan, digits: int) -> list[dict[str, Any]]:
-    """For each planned release the single changes that are proven to fit, everything else as it is."""
+    """For each planned release the single changes of its keys that are proven to fit, everything else as it is."""
     found = []
     for entry in planned.document.releases:
         if entry.status != "planned":
             continue
         for (mechanism, parameter), knob in KNOBS.items():
-            if mechanism != entry.mechanism:
+            if mechanism != entry.mechanism or parameter not in entry.parameters:
                 continue
             try:
                 solution = _turn(planned, entry, parameter, knob, digits)
@@ -239,7 +277,7 @@ def _to_pass(planned: Plan, digits: int) -> list[dict[str, Any]]:
                 {
                     "release": entry.name,
                     "parameter": parameter,
-                    "from": _current(planned, entry, parameter),
+                    "from": _current(entry, parameter),
                     "to": int(solution.value) if knob.whole else solution.value,
                     "direction": "at_most" if knob.most else "at_least",
                     "epsilon": solution.guarantee.value,
@@ -255,32 +293,27 @@ def _turn(planned: Plan, entry: DocumentRelease, parameter: str, knob: Knob, dig
         changed = entry.with_value(parameter, int(value) if knob.whole else value)
         return planned.account([changed if other is entry else other for other in planned.document.releases])
 
-    start = _start(planned, entry, parameter, knob)
+    uses = {"steps": entry.count, "epochs": entry.count}.get(parameter, 1)
+    if parameter == "epochs":
+        uses *= sum(
+            release.count
+            for release in to_releases(replace(entry.with_value("epochs", 1), count=1), Adjacency.ZERO_OUT)
+        )
+    low, high = knob.limits(entry, uses)
+    current = _current(entry, parameter)
+    start = min(max(current or 1.0, low), high)
     if knob.whole:
-        high = int(min(knob.high, 1e9 // max(1, entry.count)))
-        return solve.most_count(at, planned.target, start=max(1, int(start)), high=high, name=parameter)
-    limits = {"digits": digits, "start": start, "low": knob.low, "high": knob.high, "name": parameter.replace("_", " ")}
-    return (solve.most_value if knob.most else solve.least_value)(at, planned.target, **limits)  # type: ignore[arg-type]
+        return solve.most_count(at, planned.target, start=int(start), high=int(high), name=parameter)
+    turn = solve.most_value if knob.most else solve.least_value
+    return turn(at, planned.target, digits=digits, start=start, low=low, high=high, name=parameter.replace("_", " "))
 
 
-def _start(planned: Plan, entry: DocumentRelease, parameter: str, knob: Knob) -> float:
-    current = _current(planned, entry, parameter)
-    return min(max(current, knob.low), knob.high) if isinstance(current, (int, float)) and current > 0 else 1.0
-
-
-def _current(planned: Plan, entry: DocumentRelease, parameter: str) -> float | int | None:
-    """The value as it is in the file, or as it follows from other keys."""
-    value = entry.parameters.get(parameter)
-    if isinstance(value, (int, float)):
-        return int(value) if isinstance(value, int) else float(value)
-    try:
-        release = planned._releases(entry)[0]
-    except DpbudgetError:
+def _current(entry: DocumentRelease, parameter: str) -> float | int | None:
+    """The number as it is in the file; None for an unknown."""
+    value = entry.parameters[parameter]
+    if isinstance(value, str):
         return None
-    if parameter == "steps":
-        return release.count // max(1, entry.count)
-    found = getattr(release.mechanism, parameter, None)
-    return float(found) if isinstance(found, (int, float)) else None
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def _fix(change: Mapping[str, Any], digits: int) -> str:
@@ -295,43 +328,120 @@ def _fix(change: Mapping[str, Any], digits: int) -> str:
 
 def _compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """What changed against an earlier report of `check`."""
-    before = old.get("result")
-    if old.get("command") != "check" or not isinstance(before, Mapping):
-        raise InputError("baseline", "is not a report of dpbudget check --json")
-    then = {r.get("name"): r for r in before.get("releases", []) if isinstance(r, Mapping)}
-    now = {r["name"]: r for r in new["releases"]}
+    if old.get("command") != "check":
+        raise _no_baseline()
+    before = _old_table(old, "result")
+    listed = before.get("releases")
+    if not isinstance(listed, list) or not all(
+        isinstance(r, Mapping) and isinstance(r.get("name"), str) for r in listed
+    ):
+        raise _no_baseline()
+    then = {release["name"]: release for release in listed}
+    now = {release["name"]: release for release in new["releases"]}
     moved = []
-    for name in now.keys() & then.keys():
-        a = (then[name].get("epsilon_alone") or {}).get("upper")
-        b = now[name]["epsilon_alone"].upper
-        if a != b:
-            moved.append({"release": name, "from": a, "to": b})
+    for name in sorted(now.keys() & then.keys()):
+        old_ends, ends = _old_table(then[name], "epsilon_alone"), interval_json(now[name]["epsilon_alone"])
+        change: dict[str, Any] = {"release": name}
+        if _differ(old_ends, ends):
+            change |= {"from": _end(old_ends, "upper"), "to": ends.get("upper")}
+        if then[name].get("status") != now[name]["status"]:
+            change["status"] = {"from": str(then[name].get("status")), "to": now[name]["status"]}
+        if len(change) > 1:
+            moved.append(change)
+    old_total, total = _old_table(before, "epsilon"), new["epsilon"]
     return {
-        "verdict": {"from": before.get("verdict"), "to": new["verdict"]},
-        "epsilon": {"from": (before.get("epsilon") or {}).get("upper"), "to": new["epsilon"].get("upper")},
+        "verdict": {"from": str(before.get("verdict")), "to": new["verdict"]},
+        "epsilon": {
+            "from": _end(old_total, "upper"), "to": total.get("upper"), "changed": _differ(old_total, total),
+        },
         "added": sorted(now.keys() - then.keys()),
-        "removed": sorted(str(name) for name in then.keys() - now.keys()),
-        "changed": sorted(moved, key=lambda item: str(item["release"])),
-    }
+        "removed": sorted(then.keys() - now.keys()),
+        "changed": moved,
+    }  # fmt: skip
+
+
+def _no_baseline() -> InputError:
+    return InputError("baseline", "is not a report of dpbudget check --json")
+
+
+def _old_table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = data.get(key)
+    if not isinstance(found, Mapping):
+        raise _no_baseline()
+    return found
+
+
+def _end(ends: Mapping[str, Any], which: str) -> float | None:
+    """One end of an interval in a report; None stands for an unbounded or a missing one."""
+    value = ends.get(which)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise _no_baseline()
+    return float(value)
+
+
+def _differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether the truth has moved: intervals that overlap may be one truth, computed on two machines or versions."""
+    upper, other_upper = _end(old, "upper"), new.get("upper")
+    lower, other_lower = _end(old, "lower"), new.get("lower")
+    if upper is None or other_upper is None or not math.isfinite(other_upper):
+        return (upper is None) != (other_upper is None or not math.isfinite(other_upper))
+    if lower is None or other_lower is None:
+        return not math.isclose(upper, other_upper, rel_tol=1e-6)
+    return bool(lower > other_upper or other_lower > upper)
 
 
 def _changed(changes: Mapping[str, Any] | None) -> list[str]:
     if changes is None:
         return []
     before, after = changes["epsilon"]["from"], changes["epsilon"]["to"]
-    if before is None or after is None:
-        text = "Against the baseline: epsilon was or is unbounded."
+    if not changes["epsilon"]["changed"]:
+        text = "Against the baseline: epsilon is what it was."
+    elif before is None or after is None or not math.isfinite(after):
+        text = f"Against the baseline: epsilon {_was(before)} -> {_was(after)}."
     else:
         text = f"Against the baseline: epsilon {before:.6g} -> {after:.6g} ({after - before:+.3g})."
     for word in ("added", "removed"):
         if changes[word]:
             text += f" {word.capitalize()}: {', '.join(changes[word])}."
     if changes["changed"]:
-        text += f" Changed: {', '.join(item['release'] for item in changes['changed'])}."
+        text += f" Changed: {', '.join(_moved(item) for item in changes['changed'])}."
     return [text]
 
 
+def _moved(item: Mapping[str, Any]) -> str:
+    parts = []
+    if "to" in item:
+        parts.append(f"epsilon alone {_was(item['from'])} -> {_was(item['to'])}")
+    if "status" in item:
+        parts.append(f"{item['status']['from']} -> {item['status']['to']}")
+    return f"{item['release']} ({'; '.join(parts)})"
+
+
+def _was(value: float | None) -> str:
+    return "unbounded" if value is None or not math.isfinite(value) else f"{value:.6g}"
+
+
 # --- status, solve ----------------------------------------------------------------------------------------------------
+
+
+def begun(document: BudgetDocument) -> Report:
+    """What `init` has written."""
+    budget = document.budget
+    return Report(
+        command="init",
+        input={"file": _file(document)},
+        assumptions={"adjacency": str(budget.adjacency), "unit": budget.unit, "covers": "nothing yet"},
+        result={"budget": _budget_json(document)},
+        headline="wrote {}: a budget of epsilon {} at delta {}",
+        answers=[document.filename, Quantity(budget.epsilon), Quantity(budget.delta)],
+        value=Quantity(budget.epsilon),
+        notes=[
+            f"Next: describe your releases in {document.filename}, then dpbudget solve {document.filename} --write, and "
+            f"dpbudget check {document.filename}."
+        ],
+    )
 
 
 def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERANCE) -> Report:
@@ -367,11 +477,12 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
         )
     return Report(
         command="status",
-        input={"file": document.filename},
+        input={"file": _file(document)},
         assumptions=_assumptions_json(planned),
         result={
             "budget": _budget_json(document),
             "composition": "rdp-filter" if budget.adaptive else "fixed",
+            "verdict": verdict(total, budget.epsilon),
             "spent": spent.value,
             "planned": plans.value,
             "total": total.value,
@@ -385,11 +496,17 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
         value=Quantity(left, Rounding.DOWN),
         facts=[("budget", bar(spent.value.upper, upper, budget.epsilon), "# spent, + planned, . left")],
         main=Table(("part", "epsilon"), rows),
+        subject=_subject(planned, total),
         notes=["Privacy does not add up linearly: what is left after a plan is not what a new release may cost alone.",
                _assumptions(planned)],
         warnings=warnings,
         status="ok" if verdict(total, budget.epsilon) == "within" else "over",
     )  # fmt: skip
+
+
+def shows(upper: float | None, document: BudgetDocument) -> bool:
+    """Whether a proven upper end is within the budget; NaN and None are not."""
+    return upper is not None and upper <= document.budget.epsilon
 
 
 def shown_up(value: float | None) -> str:
@@ -426,12 +543,6 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
                 )
             ]
         )
-    if document.budget.adaptive:
-        raise InputError(
-            "adaptive",
-            "an adaptive budget is spent as it comes, not solved for",
-            hint="Drop adaptive = true, or choose the value and run dpbudget check.",
-        )
     entry, parameter = document.unknown
     knob = KNOBS.get((entry.mechanism, parameter))
     planned = Plan(document, tolerance)
@@ -444,7 +555,7 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
         others = planned.total([other for other in document.releases if other is not entry])
         return Report(
             command="solve",
-            input={"file": document.filename},
+            input={"file": _file(document)},
             assumptions=_assumptions_json(planned),
             result={
                 "status": "infeasible",
@@ -464,7 +575,7 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
     value = int(solution.value) if knob.whole else solution.value
     return Report(
         command="solve",
-        input={"file": document.filename},
+        input={"file": _file(document)},
         assumptions=_assumptions_json(planned),
         result={
             "release": entry.name,
@@ -479,12 +590,40 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
             Quantity(budget.epsilon),
         ],
         value=Quantity(value),
+        subject=_subject(planned, solution.guarantee),
         notes=[_assumptions(planned)],
         warnings=_delta_notice(document),
     )  # fmt: skip
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _file(document: BudgetDocument) -> str:
+    """The file as a report may name it on any machine: below the working directory, else its name alone."""
+    path = Path(document.filename)
+    if not path.is_absolute():
+        return document.filename
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return path.name
+
+
+def _subject(planned: Plan, total: Guarantee) -> str:
+    """What the number is about, for the statement: each release with its parameters, and how they were counted."""
+    listed = []
+    for entry in planned.document.releases:
+        values = [f"{key} {_plain(value)}" for key, value in entry.parameters.items()]
+        times = [f"{entry.count} times"] if entry.count != 1 else []
+        where = [f"on partition {entry.partition}"] if entry.partition is not None else []
+        listed.append(f"{entry.name} ({', '.join([entry.mechanism, entry.status, *values, *times, *where])})")
+    kind = "certified from both sides" if total.value.lower is not None else "an upper bound"
+    return f"Releases: {'; '.join(listed) or 'none'}. Accountant: {total.accountant}, {kind}."
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _budget_json(document: BudgetDocument) -> dict[str, Any]:

@@ -91,17 +91,26 @@ def record(
         changed = budgetfile.load(after, filename=file)
         report = budget.status(changed, tolerance=tolerance)
         spent = report.result["spent"].upper
-        if (spent is None or not spent <= changed.budget.epsilon) and not force:
+        if not budget.shows(spent, changed) and not force:
             raise Refused(
                 f"not recorded: {name!r} would bring what is spent to epsilon {budget.shown_up(spent)}, "
                 f"above the budget of {changed.budget.epsilon:g}",
                 hint="If it has happened, --force records it all the same.",
             )
-        if spent is None or not spent <= changed.budget.epsilon:
+        if not budget.shows(spent, changed):
             report.warnings.append(
                 Notice("overspent", "the budget is overspent", "Publish nothing further on these data.")
             )
+        if report.result["verdict"] != "within" and budget.shows(spent, changed):
+            report.warnings.append(
+                Notice(
+                    "plan-over",
+                    "what is planned no longer fits beside what is spent",
+                    f"Run dpbudget check {file}: it says what would fit.",
+                )
+            )
         report.command = "record"
+        report.headline, report.answers = f"recorded {{}}: {report.headline}", [name, *report.answers]
         report.result = {"recorded": name, **report.result}
         reports.append(report)
         return after

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpbudget import checks
-from dpbudget.cli import shell
+from dpbudget.cli import ci, shell
 from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, _number
 from dpbudget.errors import InputError
 from dpbudget.report import Report
@@ -52,6 +52,14 @@ def check(
     annotate: Annotated[
         bool, typer.Option("--annotate", help="Print GitHub annotations with file and line on stderr.")
     ] = False,
+    summary: Annotated[
+        Path | None,
+        typer.Option("--summary", metavar="FILE", help="Append the report as markdown to FILE: a CI job summary."),
+    ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option("--outputs", metavar="FILE", help="Append the lines verdict=... and epsilon=... to FILE for CI."),
+    ] = None,
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Report only: exit with 0 even when over budget.")
     ] = False,
@@ -62,31 +70,33 @@ def check(
     dpbudget check budget.toml
     """
 
+    channels = ci.Channels(annotate, summary, outputs, shell.digits_of(output))
+
     def build() -> Report:
         old = None if baseline is None else _json(baseline)
-        document = _document(file)
-        digits, width = shell.digits_of(output), _tolerance(tolerance)
+        text, shown = _text(file)
+        from dpbudget import budgetfile
+
+        document = budgetfile.load(text, filename=shown)
+        width = _tolerance(tolerance)
         from dpbudget.answers import budget
 
-        report = budget.check(document, tolerance=width, digits=digits, baseline=old, exit_zero=exit_zero)
-        if annotate:
-            from dpbudget.render import github
-
-            lines = {"": 1, **{entry.name: entry.line for entry in document.releases}}
-            sys.stderr.write(github.render(report, document.filename, lines, digits))
+        report = budget.check(document, tolerance=width, digits=channels.digits, baseline=old, exit_zero=exit_zero)
+        channels.report(report, document, text)
         return report
 
-    shell.answer(output, build)
+    with channels.failure():
+        shell.answer(output, build)
 
 
 def _json(path: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
     except OSError as error:
         raise InputError(
             "baseline", f"{path}: {error.strerror}", hint="Name a report of dpbudget check --json."
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError("baseline", f"{path} is not JSON", hint="Name a report of dpbudget check --json.") from None
     if not isinstance(data, dict):
         raise InputError("baseline", f"{path} is not a report", hint="Name a report of dpbudget check --json.")
@@ -162,24 +172,29 @@ def init(
 
     dpbudget init budget.toml --epsilon 8 --delta 1e-5
     """
-    from dpbudget import budgetedit, budgetfile, budgetstore
-    from dpbudget.model import Adjacency
-    from dpbudget.run import UNITS
 
-    if adjacency not in list(Adjacency):
-        raise InputError("adjacency", f"{adjacency!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
-    if unit not in UNITS:
-        raise InputError("unit", f"{unit!r} is unknown", hint=f"Choose from {', '.join(UNITS)}.")
-    values: dict[str, Any] = {}
-    if epsilon.epsilon is not None:
-        values["epsilon"] = checks.epsilon(checks.number("epsilon", epsilon.epsilon))
-    if delta.delta is not None:
-        values["delta"] = checks.delta(checks.number("delta", delta.delta))
-    text = budgetedit.template(adjacency=Adjacency(adjacency), unit=unit, **values)
-    budgetfile.load(text, filename=file)
-    budgetstore.create(file, text, overwrite=force)
-    if not output.quiet:
-        shell.complain(f"wrote {file}", f"Next: dpbudget solve {file} --write, then dpbudget check {file}.")
+    def build() -> Report:
+        from dpbudget import budgetedit, budgetfile, budgetstore
+        from dpbudget.model import Adjacency
+        from dpbudget.run import UNITS
+
+        if adjacency not in list(Adjacency):
+            raise InputError("adjacency", f"{adjacency!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
+        if unit not in UNITS:
+            raise InputError("unit", f"{unit!r} is unknown", hint=f"Choose from {', '.join(UNITS)}.")
+        values: dict[str, Any] = {}
+        if epsilon.epsilon is not None:
+            values["epsilon"] = checks.epsilon(checks.number("epsilon", epsilon.epsilon))
+        if delta.delta is not None:
+            values["delta"] = checks.delta(checks.number("delta", delta.delta))
+        text = budgetedit.template(adjacency=Adjacency(adjacency), unit=unit, **values)
+        document = budgetfile.load(text, filename=file)
+        budgetstore.create(file, text, overwrite=force)
+        from dpbudget.answers import budget
+
+        return budget.begun(document)
+
+    shell.answer(output, build)
 
 
 def record(

@@ -165,13 +165,15 @@ def complain(message: str, hint: str = "") -> None:
     """A message and its way out, on stderr, in one piece."""
     from dpbudget.render.plain import harmless
 
-    lines = [harmless(message), *([f"  {harmless(hint)}"] if hint else [])]
+    lines = [*map(harmless, message.split("\n")), *([f"  {harmless(hint)}"] if hint else [])]
     sys.stderr.write("\n".join(lines) + "\n")
 
 
 def report_error(error: DpbudgetError) -> int:
-    """Print the error and give its exit code."""
-    if isinstance(error, InputError):
+    """Print the error and give its exit code. Problems of a file have a line each: FILE:LINE: what is wrong."""
+    if hasattr(error, "problems"):
+        complain(error.message)
+    elif isinstance(error, InputError):
         where = f"{option(error.parameter)}: " if error.parameter else ""
         complain(f"error: {where}{error.message}", error.hint)
     else:

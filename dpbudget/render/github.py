@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpbudget.render import numbers, plain
 from dpbudget.report import Report
 
@@ -20,13 +22,17 @@ def line(level: str, message: str, *, file: str = "", at: int = 0, title: str = 
     return f"::{level} {where}title={_property(title)}::{_data(message)}\n"
 
 
-def render(report: Report, file: str, lines: dict[str, int], digits: int) -> str:
-    """The verdict at the budget, and each change that would fit at its release. `lines`: line by release name."""
+def render(report: Report, file: str, lines: Mapping[tuple[str, str], int], digits: int) -> str:
+    """The verdict at the budget, and each change that would fit at its key. `lines`: line by release name and key.
+
+    The verdict comes first: GitHub shows ten annotations of a kind for one step. `file` is empty for standard input.
+    """
     answer = report.headline.format(*(numbers.cell(item, digits) for item in report.answers))
-    level = "notice" if report.result["verdict"] == "within" else "error"
-    out = [line(level, answer, file=file, at=lines.get("", 1))]
+    level = "notice" if report.result["verdict"] == "within" else "error" if report.exit_code else "warning"
+    out = [line(level, answer, file=file, at=lines.get(("", ""), 1))]
     for change in report.result["to_pass"]:
         word = "at most" if change["direction"] == "at_most" else "at least"
         text = f"{change['release']}: {change['parameter']} {word} {change['to']!r} would fit the budget"
-        out.append(line("warning", text, file=file, at=lines.get(change["release"], 1)))
+        at = lines.get((change["release"], change["parameter"])) or lines.get((change["release"], ""), 1)
+        out.append(line("warning", text, file=file, at=at))
     return "".join(out)
