@@ -193,7 +193,10 @@ def _pld(
 
 
 def _pld_epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
-    return _pld(ledger, delta, tolerance, lattice.certify_epsilon, contour.epsilon)
+    found = _pld(ledger, delta, tolerance, lattice.certify_epsilon, contour.epsilon)
+    if found.value.upper == 0:
+        return replace(found, detail={**found.detail, "reason": "delta is above the total variation distance: epsilon is 0"})
+    return found
 
 
 def _pld_delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
@@ -203,7 +206,7 @@ def _pld_delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
 # --- upper bounds -----------------------------------------------------------------------------------------------------
 
 
-def _rdp(name: str, conversion: str) -> tuple[Callable[[Ledger, float, float], Guarantee], ...]:
+def _rdp(name: str, conversion: rdp.Conversion) -> tuple[Callable[[Ledger, float, float], Guarantee], ...]:
     def epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
         bounds = [rdp.epsilon(parts, delta, conversion=conversion) for parts in ledger.directions.values()]
         worst = max(bounds, key=lambda bound: bound.epsilon)

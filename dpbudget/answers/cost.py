@@ -9,9 +9,9 @@ from typing import Any
 from dpbudget.accounting import account
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.answers import advice, words
-from dpbudget.errors import InputError
-from dpbudget.model import Guarantee, Kind
-from dpbudget.report import Cell, Quantity, Range, Report, Rounding, Table, guarantee_json, interval_json
+from dpbudget.errors import InputError, NotCertified
+from dpbudget.model import Guarantee, Interval, Kind
+from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, guarantee_json, interval_json
 from dpbudget.run import Run
 
 
@@ -37,13 +37,18 @@ def _ask(ledger: Ledger, quantity: str, argument: float, names: Sequence[str], t
         except InputError:
             if not everything or name in names:
                 raise
+        except NotCertified as error:
+            unknown = Interval(None, math.inf)
+            found.append(Guarantee(name, ACCOUNTANTS[name].kind, unknown, {"reason": f"no bound: {error.message}"}))
     account.cross_check(found)
     return found
 
 
 def primary(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """The number that is the answer: the first bound that was asked for, else the first estimate."""
-    return next((g for g in guarantees if g.kind is not Kind.ESTIMATE), guarantees[0])
+    """The number that is the answer: the first finite bound that was asked for, else the first bound, else an estimate."""
+    bounds = [g for g in guarantees if g.kind is not Kind.ESTIMATE]
+    finite = (g for g in bounds if g.value.upper is not None and math.isfinite(g.value.upper))
+    return next(finite, (bounds or list(guarantees))[0])
 
 
 def epsilon(
@@ -137,10 +142,19 @@ def _report(run: Run, quantity: str, given: str, curve: Sequence[tuple[float, li
             words.PARAMETERS,
             *(words.how(g, ACCOUNTANTS[g.accountant].title, ACCOUNTANTS[g.accountant].source) for g in guarantees),
         ],
-        warnings=[*advice.of_run(run, deltas), *advice.of_guarantees(guarantees)],
+        warnings=[*advice.of_run(run, deltas), *advice.of_guarantees(guarantees), *_fallback(answer, guarantees)],
         status=status,
         exit_code=exit_code,
     )
+
+
+def _fallback(answer: Guarantee, guarantees: Sequence[Guarantee]) -> list[Notice]:
+    """Never silently another accountant's number."""
+    first = next((g for g in guarantees if g.kind is not Kind.ESTIMATE), answer)
+    if first is answer:
+        return []
+    text = f"{first.accountant} proves no finite bound here; the answer is {answer.accountant}'s"
+    return [Notice("fallback", text, "Loosen --tolerance, or take the answer as it is: it is proven, though wider.")]
 
 
 def _verdict(quantity: str, given: str, answer: Guarantee) -> tuple[str, str, int]:
