@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
 from dpbudget.accounting.discretise import ROUND, LatticeMeasure
-from dpbudget.accounting.pairs import Array
+from dpbudget.accounting.pair import Array
 from dpbudget.errors import NotCertified
 
 KAPPA = 8.0

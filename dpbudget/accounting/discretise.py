@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbudget.accounting.pairs import Array, Pair
+from dpbudget.accounting.pair import Array, Pair
 
 ROUND = 2.0**-53
 _ORDERS = ((1 / 256, 3), (1 / 32, 4), (1 / 8, 6), (1 / 2, 10), (np.inf, 16))
@@ -142,10 +142,10 @@ def best_offset(pair: Pair, step: float) -> float:
     Just above log(1 - q) most of P may sit in a bulk much narrower than the step; with a point at its mean the two
     tangents beside it meet there, and the bulk costs nothing. A pair of atoms starts at its heaviest atom.
     """
-    if pair.atoms and sum(p for _, p in pair.atoms) > 0.5:
+    edges = panel_edges(pair, -7.0)
+    if pair.atoms and (not edges.size or sum(p for _, p in pair.atoms) > 0.5):
         centre = max(pair.atoms, key=lambda atom: atom[1])[0]
     else:
-        edges = panel_edges(pair, -7.0)
         loss, mass = [], []
         for _, x, weight in panel_nodes(pair, edges):
             here, log_p = pair.loss_and_log_p(x)

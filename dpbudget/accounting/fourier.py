@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbudget.accounting.discretise import ROUND
-from dpbudget.accounting.pairs import AnalyticPair, Array, Pair
+from dpbudget.accounting.pair import AnalyticPair, Array, Pair
 from dpbudget.accounting.quadrature import ORDER, Nodes, first_panels, panel_errors, place_nodes, refine_panels
 
 MAX_WORK = 2.5e7
@@ -221,7 +221,8 @@ def build(
 
     log_delta: the delta of interest (an estimate will do where epsilon is given); tolerance: relative, of epsilon.
     """
-    if not all(isinstance(pair, AnalyticPair) or is_atomic(pair) for pair, _ in pairs):
+    smooth = [isinstance(pair, AnalyticPair) for pair, _ in pairs]
+    if not any(smooth) or not all(s or is_atomic(pair) for s, (pair, _) in zip(smooth, pairs, strict=True)):
         raise TooRough
     log_tail = log_delta - float(np.log(sum(count for _, count in pairs))) - 25.0
     nodes = [place_nodes(pair, count, first_panels(pair, log_tail)) for pair, count in pairs]
@@ -240,7 +241,9 @@ def build(
     period = max(period, (chernoff - log_delta - np.log(wanted)) / (1 + t), 2 * np.sqrt(variance))
     limit = _cutoff(parts, t, log_goal, np.sqrt(variance))
     step = 2 * np.pi / period
-    count = int(np.ceil(limit / step)) + 1
+    count = int(min(np.ceil(limit / step), 1e9)) + 1
+    if count * sum(part.nodes.loss.size for part in parts) > MAX_WORK:
+        raise TooRough
 
     final: list[Tilted] = []
     quadrature = 0.0
@@ -309,7 +312,7 @@ def _right_alias(
         edges, log_error = refine_panels(nodes.pair, nodes.edges, t + gap, 0.0, fresh.log_moment + float(np.log(1e-3 / nodes.count)))
         if edges.size != nodes.edges.size:
             fresh = tilt_nodes(place_nodes(nodes.pair, nodes.count, edges), t + gap)
-        proven += nodes.count * (fresh.log_moment + float(np.exp(log_error - fresh.log_moment))) + fresh.moment_error
+        proven += nodes.count * (fresh.log_moment + float(np.exp(min(log_error - fresh.log_moment, 50.0)))) + fresh.moment_error
     return gap, proven
 
 
@@ -412,7 +415,7 @@ def _guard(part: Tilted, t: float, end: float, allowance: float) -> _Guard:
     edges = edges[first : last + 1]
     rough = part.log_moment + float(np.log(min(0.02, 0.5 / n)))
     fine, log_error = refine_panels(pair, edges, t, end, rough)
-    error = float(np.exp(log_error - part.log_moment))
+    error = float(np.exp(min(log_error - part.log_moment, 50.0)))
     core = tilt_nodes(place_nodes(pair, n, fine), t)
     weight = core.weight * np.exp(core.log_moment - part.log_moment)
     total = float(weight.sum())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpbudget.accounting import closed_form, fourier, mesh
-from dpbudget.accounting.pairs import Pair
+from dpbudget.accounting.pair import Pair
 from dpbudget.errors import ContradictionError, InputError, NotCertified
 
 Parts = Sequence[tuple[Pair, int]]

@@ -10,7 +10,7 @@ import numpy as np
 from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum
 from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
 from dpbudget.accounting.fourier import find_tilt, tilt_nodes
-from dpbudget.accounting.pairs import Array, Pair
+from dpbudget.accounting.pair import Array, Pair
 from dpbudget.accounting.quadrature import first_panels, place_nodes
 
 Parts = Sequence[tuple[Pair, int]]
@@ -74,15 +74,39 @@ def _refine(
     lam = find_tilt(nodes, log_delta, epsilon)
     unimportant = LOG_UNIMPORTANT - float(np.log(sum(n for _, n in parts)))
     floors = [(tilt_nodes(part, lam).log_moment + unimportant) / lam for part in nodes]
-    step = _span(parts, log_tail, floors) / FIRST_CELLS
+    unit = common_unit(parts)
+    step = _snapped(_span(parts, log_tail, floors) / FIRST_CELLS, unit)
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)
         target = goal(mesh)
         if mesh.predicted <= target or mesh.cells >= MAX_CELLS / 1.5:
             break
         ratio = float(np.sqrt(target / mesh.predicted)) * 0.9
-        step *= float(np.clip(ratio, max(1 / 64, mesh.cells / MAX_CELLS), 0.7))
+        step = _snapped(step * float(np.clip(ratio, max(1 / 64, mesh.cells / MAX_CELLS), 0.7)), unit)
     return mesh
+
+
+def common_unit(parts: Parts) -> float:
+    """A length that divides the gaps between the atoms of the part whose atoms weigh most in the sum; 0 without atoms.
+
+    On a lattice of a whole fraction of it these atoms are met exactly and cost nothing.
+    """
+    weight, unit = 0.0, 0.0
+    for pair, count in parts:
+        losses = sorted({loss for loss, _ in pair.atoms})
+        if len(losses) < 2 or count * sum(p for _, p in pair.atoms) <= weight:
+            continue
+        gaps = np.diff(losses)
+        least = float(gaps.min())
+        multiples = gaps / least
+        if np.all(np.abs(multiples - np.round(multiples)) < 1e-9):
+            weight, unit = count * sum(p for _, p in pair.atoms), least
+    return unit
+
+
+def _snapped(step: float, unit: float) -> float:
+    """The largest whole fraction of the unit that is not above step; the unit itself if step is larger."""
+    return unit / max(1, int(np.ceil(unit / step))) if unit > 0 else step
 
 
 def _compositions(mesh: _Mesh) -> tuple[Composition, Composition]:

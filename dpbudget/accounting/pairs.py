@@ -1,271 +1,189 @@
-"""Dominating pairs on the real line: all that an engine ever sees of a mechanism.
+"""The dominating pairs of every mechanism under every adjacency: the one place that knows which pair belongs to which.
 
-A pair (P, Q) dominates a mechanism in one direction if H(e^eps) = sup_S P(S) - e^eps Q(S) is, at every real eps, at
-least the hockey-stick divergence of the mechanism on any two neighbours in that direction (Zhu, Dong, Wang 2022,
-arXiv:2106.08567, Def. 7). Products of dominating pairs dominate adaptive compositions (ibid., Thm 10).
-
-Every pair is parametrised so that its privacy loss L(x) = log dP/dQ (x) never decreases in x.
+A combination without a meaning or without a proven pair is an InputError that says why.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
-
+from dpbudget.accounting.discrete_pairs import (
+    AtomicPair,
+    SampledLaplaceAdd,
+    SampledLaplaceRemove,
+    approximate_dp_pair,
+    randomized_response_pair,
+    randomized_response_zero_out_pairs,
+)
+from dpbudget.accounting.gaussian_pairs import GroupAdd, GroupRemove, SampledGaussianAdd, SampledGaussianRemove
+from dpbudget.accounting.pair import LOG_SQRT_2PI, AnalyticPair, Array, Pair, log_mixture_ratio
+from dpbudget.accounting.replace_pairs import (
+    SampledGaussianReplace,
+    fixed_size_replace_pair,
+    fixed_size_zero_out_pairs,
+)
 from dpbudget.errors import InputError
-from dpbudget.model import Adjacency, Mechanism, SampledGaussian, Sampling
+from dpbudget.model import (
+    Adjacency,
+    ApproxDP,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PureDP,
+    RandomizedResponse,
+    SampledGaussian,
+    Sampling,
+)
 
-Array = NDArray[np.float64]
+__all__ = [
+    "LOG_SQRT_2PI",
+    "AnalyticPair",
+    "Array",
+    "AtomicPair",
+    "GroupAdd",
+    "GroupRemove",
+    "Pair",
+    "SampledGaussianAdd",
+    "SampledGaussianRemove",
+    "SampledGaussianReplace",
+    "SampledLaplaceAdd",
+    "SampledLaplaceRemove",
+    "approximate_dp_pair",
+    "dominating_pairs",
+    "fixed_size_replace_pair",
+    "fixed_size_zero_out_pairs",
+    "log_mixture_ratio",
+    "randomized_response_pair",
+    "randomized_response_zero_out_pairs",
+]
 
-LOG_SQRT_2PI = 0.9189385332046727
+NOTHING = AtomicPair(((0.0, 1.0),))
+MAX_GROUP = 1000
 
 
-class Pair(ABC):
-    """One direction of one mechanism. The continuous part lives on x in R; `atoms` and `infinite_mass` sit beside it.
+def dominating_pairs(mechanism: Mechanism, adjacency: Adjacency) -> Mapping[str, Pair]:
+    """The pair of each direction: keys "remove" and "add", or "both" where one pair serves.
 
-    atoms: (loss, P-mass) of point masses with finite loss.
-    infinite_mass: P-mass of the event where Q vanishes.
-    breaks: points x where a density or the loss is not analytic.
-    panel: length in x over which the integrands f(x) e^{z L(x)} are so smooth that a 16-point Gauss-Legendre
-        panel is exact to round-off.
+    remove: P is the output on the data set with the record (under zero-out: with its true value).
+    Raises InputError for values out of range and for combinations without a proven pair.
     """
-
-    atoms: tuple[tuple[float, float], ...] = ()
-    infinite_mass: float = 0.0
-    tight: bool = True
-    breaks: tuple[float, ...] = ()
-    panel: float
-
-    @abstractmethod
-    def log_p(self, x: Array) -> Array:
-        """Log density of the continuous part of P. Same shape as x."""
-
-    @abstractmethod
-    def loss(self, x: Array) -> Array:
-        """L(x) in nats, relative accuracy a few units of round-off. Same shape as x."""
-
-    @abstractmethod
-    def inverse_loss(self, loss: Array) -> Array:
-        """The x with L(x) = loss; -inf below the infimum of L and +inf above its supremum."""
-
-    @abstractmethod
-    def support(self, log_tail: float) -> tuple[float, float]:
-        """(lo, hi) such that P(X < lo) and P(X > hi) are each at most exp(log_tail)."""
-
-    @abstractmethod
-    def log_upper_tail(self, x: float) -> float:
-        """An upper bound on log P(X > x)."""
-
-    @abstractmethod
-    def log_lower_tail(self, x: float) -> float:
-        """An upper bound on log P(X < x)."""
-
-    def log_q(self, x: Array) -> Array:
-        """Log density of the continuous part of Q where Q > 0."""
-        return self.log_p(x) - self.loss(x)
-
-    def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
-        """(loss(x), log_p(x)), for pairs whose density is written with the loss."""
-        return self.loss(x), self.log_p(x)
+    if isinstance(mechanism, SampledGaussian):
+        return _sampled_gaussian(mechanism, adjacency)
+    if isinstance(mechanism, Gaussian):
+        _check_positive("noise_multiplier", mechanism.noise_multiplier)
+        return {"both": _gaussian(mechanism.noise_multiplier, 1, adjacency)}
+    if isinstance(mechanism, Laplace):
+        return _laplace(mechanism, adjacency)
+    if isinstance(mechanism, RandomizedResponse):
+        return _randomized_response(mechanism, adjacency)
+    if isinstance(mechanism, PureDP):
+        return {"both": _guarantee(mechanism.epsilon, 0.0)}
+    if isinstance(mechanism, ApproxDP):
+        return {"both": _guarantee(mechanism.epsilon, mechanism.delta)}
+    raise InputError(
+        "mechanism",
+        f"{type(mechanism).__name__} has no dominating pair: only its Renyi curve is known",
+        hint="Use --accountant rdp.",
+    )
 
 
-class AnalyticPair(Pair):
-    """A pair without atoms in between, whose density and loss are analytic between the breaks."""
-
-    @abstractmethod
-    def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
-        """An upper bound on log |p(x) e^{(tilt + i y) L(x)}| over |Re x - mid| <= reach, |Im x| <= height, |y| <= frequency.
-
-        The branch is the one that is analytic at `mid`. +inf where it is not analytic on all of the rectangle.
-        """
-
-    @abstractmethod
-    def oscillation(self, edges: Array, tilt: float) -> Array:
-        """V_i with |int over [edges_i, edges_{i+1}] of p e^{(tilt + i y) L} dx| <= V_i / |y| for every real y.
-
-        By parts: f(a) + f(b) + the total variation of f = p e^{tilt L} / L' on the segment.
-        """
-
-
-def log_mixture_ratio(rate: float, exponent: Array) -> Array:
-    """log(1 - rate + rate e^exponent) with relative accuracy, rate in (0, 1], also for huge |exponent|."""
-    if rate == 1.0:
-        return np.asarray(exponent, dtype=np.float64)
-    small = np.minimum(exponent, 30.0)
-    shift = rate * np.expm1(small)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low = np.where(shift > -0.5, np.log1p(shift), np.log((1.0 - rate) + rate * np.exp(small)))
-    high = exponent + np.log(rate) + np.log1p((1.0 / rate - 1.0) * np.exp(-np.maximum(exponent, 30.0)))
-    return np.where(exponent <= 30.0, low, high)
+def _sampled_gaussian(mechanism: SampledGaussian, adjacency: Adjacency) -> Mapping[str, Pair]:
+    sigma, rate, group = mechanism.noise_multiplier, mechanism.sampling_rate, mechanism.group_size
+    _check_positive("noise_multiplier", sigma)
+    if not (0 <= rate <= 1):
+        raise InputError("sampling_rate", f"{rate} is not in [0, 1]")
+    if not (1 <= group <= MAX_GROUP):
+        raise InputError("group_size", f"{group} is not a whole number from 1 to {MAX_GROUP}")
+    if rate == 0:
+        return {"both": NOTHING}
+    if mechanism.sampling is Sampling.FULL_BATCH or (rate == 1 and mechanism.sampling is Sampling.POISSON):
+        return {"both": _gaussian(sigma, group, adjacency)}
+    if mechanism.sampling is Sampling.POISSON:
+        return _poisson(sigma, rate, group, adjacency)
+    if mechanism.sampling is Sampling.FIXED_SIZE:
+        return _fixed_size(sigma, rate, group, adjacency)
+    raise InputError(
+        "sampling",
+        f"{mechanism.sampling} steps are not independent, so that no pair of one step describes them",
+        hint="Account for whole epochs, or sample by Poisson.",
+    )
 
 
-@dataclass(frozen=True)
-class SampledGaussianRemove(AnalyticPair):
-    """P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2): Poisson sampling, a record removed or zeroed out.
-
-    Exact and attained, so that lower bounds on this pair are lower bounds on the mechanism.
-    Source: Zhu, Dong, Wang 2022, arXiv:2106.08567, Thm 11; q = 1 is the plain Gaussian.
-    """
-
-    sigma: float
-    rate: float
-
-    @property
-    def panel(self) -> float:  # type: ignore[override]
-        return min(self.sigma / 2, np.pi * self.sigma**2 / 2)
-
-    def loss(self, x: Array) -> Array:
-        return log_mixture_ratio(self.rate, (2 * x - 1) / (2 * self.sigma**2))
-
-    def inverse_loss(self, loss: Array) -> Array:
-        q, s2 = self.rate, self.sigma**2
-        loss = np.asarray(loss, dtype=np.float64)
-        if q == 1.0:
-            return s2 * loss + 0.5
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            low = np.log1p(np.expm1(np.minimum(loss, 1.0)) / q)
-            high = loss - np.log(q) + np.log1p((q - 1.0) * np.exp(-np.maximum(loss, 1.0)))
-        x = s2 * np.where(loss <= 1.0, low, high) + 0.5
-        return np.where(loss > np.log1p(-q), x, -np.inf)
-
-    def log_p(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI + self.loss(x)
-
-    def log_q(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI
-
-    def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
-        loss = self.loss(x)
-        return loss, self.log_q(x) + loss
-
-    def support(self, log_tail: float) -> tuple[float, float]:
-        z = -float(ndtri_exp(log_tail))
-        return -self.sigma * z, 1.0 + self.sigma * z
-
-    def log_upper_tail(self, x: float) -> float:
-        s, q = self.sigma, self.rate
-        parts = np.log(q) + log_ndtr((1 - x) / s)
-        return float(parts if q == 1.0 else np.logaddexp(parts, np.log1p(-q) + log_ndtr(-x / s)))
-
-    def log_lower_tail(self, x: float) -> float:
-        s, q = self.sigma, self.rate
-        parts = np.log(q) + log_ndtr((x - 1) / s)
-        return float(parts if q == 1.0 else np.logaddexp(parts, np.log1p(-q) + log_ndtr(x / s)))
+def _gaussian(sigma: float, group: int, adjacency: Adjacency) -> Pair:
+    """All records of the group move the sum by at most C each, by 2C where they are replaced."""
+    distance = group * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    return SampledGaussianRemove(sigma / distance, 1.0)
 
 
-    def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
-        # |1-q + q r e^{i a}| <= 1-q + q r, and its argument is at most |a| and at most |a| sup|L'| s^2. On the real
-        # line f = log p + tilt L has f'' >= -1/s^2 (L is convex), so that f is at most reach^2 / 2s^2 above its ends.
-        s2 = self.sigma**2
-        ends = []
-        for x in (mid - reach, mid + reach):
-            loss, log_p = self.loss_and_log_p(x)
-            ends.append(log_p + tilt * loss)
-        angle = height / s2
-        share = np.exp(np.minimum(np.log(self.rate) + (2 * x - 1) / (2 * s2) - loss, 0.0))
-        turn = np.minimum(angle, angle * share / np.cos(np.minimum(angle / 2, 1.5)))
-        bound = np.maximum(*ends) + (reach**2 + height**2) / (2 * s2) + frequency * turn
-        return np.where(angle < 3.0, bound, np.inf)
-
-    def oscillation(self, edges: Array, tilt: float) -> Array:
-        # log f = log_q + (2 + tilt) L - (2x - 1) / 2s^2 + const, its slope s^-2 (-x - 1 + (2 + tilt) s^2 L')
-        s2 = self.sigma**2
-        loss, log_p = self.loss_and_log_p(edges)
-        v = np.log(self.rate) + (2 * edges - 1) / (2 * s2) - loss
-        share = np.exp(v)
-        log_f = log_p + tilt * loss - v + np.log(s2)
-        low = -edges[1:] - 1 + (2 + tilt) * share[:-1]
-        high = -edges[:-1] - 1 + (2 + tilt) * share[1:]
-        return _segment_variation(edges, log_f, np.maximum(np.abs(low), np.abs(high)) / s2, 1 / s2)
+def _poisson(sigma: float, rate: float, group: int, adjacency: Adjacency) -> Mapping[str, Pair]:
+    if adjacency is Adjacency.REPLACE_ONE:
+        if group > 1:
+            raise InputError("group_size", "no pair is proven for groups under replace-one adjacency")
+        return {"both": SampledGaussianReplace(sigma, rate)}
+    if group > 1:
+        return {"remove": GroupRemove(sigma, rate, group), "add": GroupAdd(sigma, rate, group)}
+    return {"remove": SampledGaussianRemove(sigma, rate), "add": SampledGaussianAdd(sigma, rate)}
 
 
-@dataclass(frozen=True)
-class SampledGaussianAdd(AnalyticPair):
-    """P = N(0, s^2), Q = (1-q) N(0, s^2) + q N(-1, s^2): Poisson sampling, a record added or restored.
-
-    The mirror image x -> -x of the textbook pair, so that the loss increases; the loss never exceeds -log(1-q).
-    Source: Zhu, Dong, Wang 2022, arXiv:2106.08567, Thm 11.
-    """
-
-    sigma: float
-    rate: float
-
-    @property
-    def panel(self) -> float:  # type: ignore[override]
-        return min(self.sigma / 2, np.pi * self.sigma**2 / 2)
-
-    def loss(self, x: Array) -> Array:
-        return -log_mixture_ratio(self.rate, -(2 * x + 1) / (2 * self.sigma**2))
-
-    def inverse_loss(self, loss: Array) -> Array:
-        return -SampledGaussianRemove(self.sigma, self.rate).inverse_loss(-np.asarray(loss, dtype=np.float64))
-
-    def log_p(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI
-
-    def support(self, log_tail: float) -> tuple[float, float]:
-        z = -float(ndtri_exp(log_tail))
-        return -self.sigma * z, self.sigma * z
-
-    def log_upper_tail(self, x: float) -> float:
-        return float(log_ndtr(-x / self.sigma))
-
-    def log_lower_tail(self, x: float) -> float:
-        return float(log_ndtr(x / self.sigma))
-
-    def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
-        # |1-q + q r e^{i a}| >= cos(a/2) (1-q + q r); L'' = -(s^2 L')(1 - s^2 L') / s^4, and L' falls in x.
-        s2 = self.sigma**2
-        right = mid + reach
-        end = self.log_p(right) + tilt * self.loss(right)
-        left = mid - reach
-        loss = self.loss(left)
-        share = np.exp(np.minimum(np.log(self.rate) - (2 * left + 1) / (2 * s2) + loss, 0.0))
-        curvature = 1 / s2 + tilt * np.minimum(share, 0.25) / s2**2
-        angle = height / s2
-        cosine = np.cos(np.minimum(angle / 2, 1.5))
-        turn = np.minimum(angle, angle * share / cosine)
-        bound = np.maximum(self.log_p(left) + tilt * loss, end) + reach**2 / 2 * curvature + height**2 / (2 * s2)
-        return np.where(angle < 3.0, bound - tilt * np.log(cosine) + frequency * turn, np.inf)
-
-    def oscillation(self, edges: Array, tilt: float) -> Array:
-        # log f = log_p + (tilt - 1) L + (2x + 1) / 2s^2 + const, its slope s^-2 (-x + 1 + (tilt - 1) s^2 L')
-        s2 = self.sigma**2
-        loss, log_p = self.loss_and_log_p(edges)
-        v = np.log(self.rate) - (2 * edges + 1) / (2 * s2) + loss
-        share = np.exp(v)
-        log_f = log_p + tilt * loss - v + np.log(s2)
-        ends = (tilt - 1) * share[:-1], (tilt - 1) * share[1:]
-        low = -edges[1:] + 1 + np.minimum(*ends)
-        high = -edges[:-1] + 1 + np.maximum(*ends)
-        curvature = 1 / s2 + max(tilt - 1, 0.0) * np.minimum(share[:-1], 0.25) / s2**2
-        return _segment_variation(edges, log_f, np.maximum(np.abs(low), np.abs(high)) / s2, curvature)
+def _fixed_size(sigma: float, rate: float, group: int, adjacency: Adjacency) -> Mapping[str, Pair]:
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        raise InputError(
+            "adjacency",
+            "adding a record to a data set with a public batch size changes the sampling of all others",
+            hint="Use replace-one or zero-out with fixed-size sampling.",
+        )
+    if group > 1:
+        raise InputError("group_size", "no pair is proven for groups under fixed-size sampling")
+    if rate == 1:
+        return {"both": _gaussian(sigma, 1, adjacency)}
+    if adjacency is Adjacency.REPLACE_ONE:
+        return {"both": fixed_size_replace_pair(sigma, rate)}
+    removed, added = fixed_size_zero_out_pairs(sigma, rate)
+    return {"remove": removed, "add": added}
 
 
-def _segment_variation(edges: Array, log_f: Array, slope: Array, curvature: Array | float) -> Array:
-    """f(a) + f(b) + TV(f) on each segment, where |(log f)'| <= slope and (log f)'' >= -curvature."""
-    width = np.diff(edges)
-    top = np.maximum(log_f[1:], log_f[:-1])
-    with np.errstate(over="ignore", under="ignore"):
-        variation = width * slope * np.exp(top + curvature * width**2 / 8)
-        return np.asarray(np.exp(log_f[1:]) + np.exp(log_f[:-1]) + variation)
+def _laplace(mechanism: Laplace, adjacency: Adjacency) -> Mapping[str, Pair]:
+    """The scale is relative to the L1 sensitivity; replacing a record moves the output twice as far."""
+    scale, rate = mechanism.scale, mechanism.sampling_rate
+    _check_positive("scale", scale)
+    if not (0 <= rate <= 1):
+        raise InputError("sampling_rate", f"{rate} is not in [0, 1]")
+    if rate == 0:
+        return {"both": NOTHING}
+    if rate == 1:
+        return {"both": SampledLaplaceRemove(scale / (2 if adjacency is Adjacency.REPLACE_ONE else 1), 1.0)}
+    if adjacency is Adjacency.REPLACE_ONE:
+        raise InputError("adjacency", "no pair is implemented for sampled Laplace noise under replace-one adjacency")
+    return {"remove": SampledLaplaceRemove(scale, rate), "add": SampledLaplaceAdd(scale, rate)}
 
 
-def dominating_pairs(mechanism: Mechanism, adjacency: Adjacency) -> dict[str, Pair]:
-    """The pair of each direction of a mechanism: keys "remove" and "add", or "both" for a symmetric one.
+def _randomized_response(mechanism: RandomizedResponse, adjacency: Adjacency) -> Mapping[str, Pair]:
+    """A replaced record answers as another category; a zeroed-out one, which says nothing, answers uniformly."""
+    if not (mechanism.categories >= 2):
+        raise InputError("categories", f"{mechanism.categories} is not at least 2")
+    if not (0 <= mechanism.truth_probability <= 1):
+        raise InputError("truth_probability", f"{mechanism.truth_probability} is not in [0, 1]")
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        raise InputError(
+            "adjacency",
+            "randomized response publishes one answer a record, so that a missing record shows",
+            hint="Use replace-one or zero-out.",
+        )
+    if adjacency is Adjacency.ZERO_OUT:
+        removed, added = randomized_response_zero_out_pairs(mechanism.categories, mechanism.truth_probability)
+        return {"remove": removed, "add": added}
+    return {"both": randomized_response_pair(mechanism.categories, mechanism.truth_probability)}
 
-    Raises InputError where no dominating pair is proven.
-    """
-    if (
-        isinstance(mechanism, SampledGaussian)
-        and mechanism.sampling is Sampling.POISSON
-        and mechanism.group_size == 1
-        and adjacency is not Adjacency.REPLACE_ONE
-    ):
-        sigma, rate = mechanism.noise_multiplier, mechanism.sampling_rate
-        return {"remove": SampledGaussianRemove(sigma, rate), "add": SampledGaussianAdd(sigma, rate)}
-    raise InputError("adjacency", f"{adjacency} has no proven dominating pair for {mechanism}")
+
+def _guarantee(epsilon: float, delta: float) -> Pair:
+    """The guarantee is taken to hold under the adjacency that is asked for."""
+    if not (0 <= epsilon < float("inf")):
+        raise InputError("epsilon", f"{epsilon} is not a finite number >= 0")
+    if not (0 <= delta <= 1):
+        raise InputError("delta", f"{delta} is not in [0, 1]")
+    return NOTHING if epsilon == 0 and delta == 0 else approximate_dp_pair(epsilon, delta)
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not (0 < value < float("inf")):
+        raise InputError(name, f"{value} is not a positive number")

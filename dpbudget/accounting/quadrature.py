@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbudget.accounting.discretise import ROUND, panel_edges, truncated_mass
-from dpbudget.accounting.pairs import AnalyticPair, Array, Pair
+from dpbudget.accounting.pair import AnalyticPair, Array, Pair
 
 ORDER = 16
 _X, _W = (np.polynomial.legendre.leggauss(ORDER)[0] + 1) / 2, np.polynomial.legendre.leggauss(ORDER)[1] / 2
