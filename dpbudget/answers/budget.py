@@ -11,6 +11,7 @@ from typing import Any
 from dpbudget.accounting import account, filter, solve
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.accounting.solve import Solution, Target
+from dpbudget.budgetcheck import file_words
 from dpbudget.budgetdocument import BudgetDocument, BudgetFileError, DocumentRelease, Problem, to_releases
 from dpbudget.checks import MAX_STEPS
 from dpbudget.errors import Infeasible, InputError, NotCertified
@@ -100,6 +101,21 @@ class Plan:
             return Ledger.of(common, adjacency)
         return Parallel(tuple(Ledger.of([*common, *own], adjacency) for own in partitions.values()))
 
+    def prove(self) -> None:
+        """Raise BudgetFileError with every release that has no proven bound under the file's adjacency."""
+        found: list[Problem] = []
+        for entry in self.document.releases:
+            if entry.unknown is None:
+                try:
+                    ledger = Ledger.of(self._releases(entry), self.document.budget.adjacency).without_zcdp()
+                    _ = ledger.unbounded or ledger.directions
+                except BudgetFileError as error:
+                    found += error.problems
+                except InputError as error:
+                    found += self._problem(entry, error.parameter, error.message, file_words(error.hint)).problems
+        if found:
+            raise BudgetFileError(found)
+
     def _releases(self, entry: DocumentRelease) -> list[Release]:
         try:
             return to_releases(entry, self.document.budget.adjacency)
@@ -120,10 +136,8 @@ class Plan:
             return filter.epsilon(what, budget.epsilon, budget.delta)
         try:
             return account.epsilon(what, budget.delta, tolerance=self.tolerance)
-        except BudgetFileError:
-            raise
         except InputError as error:
-            raise InputError("", f"{self.document.filename}: {error}", hint=error.hint) from None
+            raise BudgetFileError([Problem(self.document.filename, 0, str(error), suggestion=error.hint)]) from None
 
     def composition(self) -> str:
         return FILTER if self.document.budget.adaptive else FIXED
@@ -170,6 +184,7 @@ def check(
 ) -> Report:
     """Does everything together fit the budget? With the share of each release, and what would make it fit."""
     planned = plan(document, tolerance)
+    planned.prove()
     budget = document.budget
     entries = document.releases
     total = planned.total(entries)
@@ -448,6 +463,7 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
     """Spent, planned, left. An unknown is left out of the plan and said so."""
     ready = [entry for entry in document.releases if entry.unknown is None]
     planned = Plan(document, tolerance)
+    planned.prove()
     budget = document.budget
     spent = planned.total([entry for entry in ready if entry.status == "spent"])
     plans = planned.total([entry for entry in ready if entry.status == "planned"])
@@ -546,6 +562,7 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
     entry, parameter = document.unknown
     knob = KNOBS.get((entry.mechanism, parameter))
     planned = Plan(document, tolerance)
+    planned.prove()
     if knob is None:
         raise planned._problem(entry, parameter, "can't be solved for", "Solve for the noise, the steps or the rate.")
     budget = document.budget

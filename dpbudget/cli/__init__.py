@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import budget, cost, federated, imports, inverse, shell, table
+from dpbudget.cli import budget, cost, federated, imports, inverse, shell, table, tuning
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -41,6 +41,7 @@ COMMANDS = (
     budget.record,
     imports.import_,
     federated.federated,
+    tuning.tune,
     cost.explain,
 )
 for _command in COMMANDS:
