@@ -146,10 +146,7 @@ def _report(
         result["solved"] = solved
     rows: list[list[Cell]] = [["one run alone", Range(base.value), "pld"]]
     if not public:
-        rows += [
-            [g.accountant, Range(Interval(None, g.value.upper)), f"{g.detail['title']}; {g.detail['source']}"]
-            for g in found
-        ]
+        rows += [[g.accountant, Range(Interval(None, g.value.upper)), str(g.detail["source"])] for g in found]
     facts = words.facts(run)
     facts.append(("trials", Quantity(trials), f"{law}, expected number" if law != "fixed" else "fixed number"))
     answers: list[Cell] = [Quantity(upper, Rounding.UP), Quantity(delta), Quantity(trials)]
