@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from dpbudget import checks
 from dpbudget.accounting import account, solve
@@ -17,14 +17,16 @@ from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger
 from dpbudget.accounting.solve import Solution, Target
 from dpbudget.errors import InputError, NotCertified
 from dpbudget.model import Adjacency, Guarantee, Release, SampledGaussian
-from dpbudget.run import Run, resolve
+from dpbudget.run import Run, RunParameters, resolve
 
 
 def _target(epsilon: float, delta: float, accountant: str, tolerance: float) -> Target:
     return Target(checks.epsilon(epsilon), checks.delta(delta), accountant, checks.positive("tolerance", tolerance))
 
 
-def epsilon(*, delta: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Any) -> Guarantee:
+def epsilon(
+    *, delta: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Unpack[RunParameters]
+) -> Guarantee:
     """Epsilon of a run at `delta`, as a Guarantee; float(result) is the proven upper end.
 
     Raises InputError on a wrong parameter, NotCertified where no bound is reached.
@@ -37,7 +39,9 @@ def epsilon(*, delta: float, accountant: str = "pld", tolerance: float = DEFAULT
     return account.epsilon(ledger, checks.delta(delta), accountant=accountant, tolerance=tolerance)
 
 
-def delta(*, epsilon: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Any) -> Guarantee:
+def delta(
+    *, epsilon: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Unpack[RunParameters]
+) -> Guarantee:
     """Delta of a run at `epsilon`; see `epsilon`."""
     resolved = resolve(run)
     ledger = Ledger.of(resolved.releases(), resolved.adjacency)
@@ -51,7 +55,7 @@ def sigma(
     accountant: str = "pld",
     tolerance: float = DEFAULT_TOLERANCE,
     digits: int = 5,
-    **run: Any,
+    **run: Unpack[RunParameters],
 ) -> Solution:
     """The least noise multiplier with `digits` significant digits that is proven to give (epsilon, delta).
 
@@ -64,7 +68,12 @@ def sigma(
 
 
 def steps(
-    *, epsilon: float, delta: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Any
+    *,
+    epsilon: float,
+    delta: float,
+    accountant: str = "pld",
+    tolerance: float = DEFAULT_TOLERANCE,
+    **run: Unpack[RunParameters],
 ) -> Solution:
     """The most steps that are proven to give (epsilon, delta). Raises Infeasible where not even one does."""
     resolved = resolve(run, unknown="steps")
@@ -79,7 +88,7 @@ def rate(
     accountant: str = "pld",
     tolerance: float = DEFAULT_TOLERANCE,
     digits: int = 5,
-    **run: Any,
+    **run: Unpack[RunParameters],
 ) -> Solution:
     """The largest sampling rate with `digits` significant digits that is proven to give (epsilon, delta)."""
     resolved = resolve(run, unknown="sampling_rate")

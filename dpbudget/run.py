@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict, get_type_hints
 
 from dpbudget import checks, derive
 from dpbudget.errors import InputError
 from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Release, SampledGaussian, Sampling
 
 UNITS = ("example", "client", "user")
+Exact = str | int | float | Fraction
+
+
+class RunParameters(TypedDict, total=False):
+    """A run by keyword; numbers as decimal text or as numbers. What may stand for what is said in `resolve`."""
+
+    noise_multiplier: Exact | None
+    noise_std: Exact | None
+    clip_norm: Exact | None
+    noise_on: str
+    sampling_rate: Exact | None
+    batch_size: Exact | None
+    dataset_size: Exact | None
+    devices: Exact | None
+    accumulate: Exact | None
+    steps: Exact | None
+    epochs: Exact | None
+    loader: str
+    sampling: str
+    adjacency: str | None
+    unit: str
+    group_size: Exact | None
 
 
 @dataclass(frozen=True)
@@ -105,6 +128,11 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
 
     Raises InputError naming the parameter that is missing, out of range, or contradicts another.
     """
+    known = list(get_type_hints(RunParameters))
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            raise InputError(name, "is not a parameter of a run", hint=f"Did you mean {close[0]}?" if close else "")
     given = {name: value for name, value in given.items() if value is not None}
     sampling = Sampling(_choice("sampling", given.get("sampling", "poisson"), [str(s) for s in Sampling]))
     adjacency_name = given.get("adjacency") or str(DEFAULT_ADJACENCY[sampling])

@@ -121,7 +121,8 @@ def report(
         except Infeasible as error:
             return _infeasible(question, unknown, epsilon, error)
         whole = unknown in ("rounds", "clients", "clients_per_round")
-        question = replace(question, **{unknown: int(solved.value) if whole else solved.value})
+        change: dict[str, Any] = {unknown: int(solved.value) if whole else solved.value}
+        question = replace(question, **change)
     elif epsilon is not None:
         raise InputError(
             "epsilon", "leaves nothing to solve for: every value is given", hint="Use --max-epsilon as a gate."
