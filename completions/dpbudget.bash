@@ -6,7 +6,7 @@ _dpbudget_command() {
     commands='' options='' flags='' one='' many='' file=''
     case $1 in
     'dpbudget')
-        commands='epsilon delta sigma steps rate gaussian table plan init check solve status record import explain'
+        commands='epsilon delta sigma steps rate gaussian table plan init check solve status record import federated tune explain'
         options='-V --version -h --help'
         flags='-V --version -h --help'
         ;;
@@ -131,12 +131,14 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget check')
-        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --baseline --annotate --exit-zero --tolerance -h --help'
+        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --baseline --annotate --summary --outputs --exit-zero --tolerance -h --help'
         flags='--json -v --explain --verbose --quiet --annotate --exit-zero -h --help'
         case ${2-} in
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         --baseline) file=yes ;;
+        --summary) file=yes ;;
+        --outputs) file=yes ;;
         0) file=yes ;;
         esac
         ;;
@@ -184,6 +186,35 @@ _dpbudget_command() {
         --noise-relative-to) one='clipping-norm sensitivity' ;;
         0) one='opacus flower csv' ;;
         1) file=yes ;;
+        esac
+        ;;
+    'dpbudget federated')
+        options='-e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -n --clients --dataset-size -b --clients-per-round --batch-size -q --sampling-rate -t --rounds --steps -s --noise-multiplier --sigma --noise-at --min-honest -C --clip-norm --clip-count-std --max-participations --tree --local-size --sizes --local-batch --local-epochs --local-noise-multiplier --local-sigma --sampling --adjacency -h --help'
+        flags='--json -v --explain --verbose --quiet --tree -h --help'
+        case ${2-} in
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --noise-at) one='server shared client' ;;
+        --sizes) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        esac
+        ;;
+    'dpbudget tune')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta -e --epsilon --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
+        flags='--json -v --explain --verbose --quiet --public -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
         esac
         ;;
     'dpbudget explain')
