@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpbudget.accounting import gaussian
+from dpbudget.accounting import gaussian, zcdp
 from dpbudget.accounting.pairs import Array
 from dpbudget.errors import InputError, NotCertified
 
@@ -140,6 +140,31 @@ class GaussianBase:
 
     def repeated(self, count: int) -> GaussianBase:
         return GaussianBase(self.mu * math.sqrt(count) * (1.0 + 2 * ROUND), self.directions)
+
+
+@dataclass(frozen=True)
+class ZCDPBase:
+    """A trial of which only rho-zCDP is known: D_alpha <= alpha rho, and the delta that follows from it."""
+
+    rho: float
+    directions: tuple[str, ...] = ("both",)
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.rho < math.inf):
+            raise InputError("rho", f"{self.rho} is not a positive number")
+
+    @property
+    def pure_epsilon(self) -> float:
+        return math.inf
+
+    def delta_upper(self, direction: str, epsilons: Array) -> Array:
+        return np.array([zcdp.delta(self.rho, float(e)) for e in epsilons])
+
+    def rdp(self, direction: str, orders: Array) -> Array:
+        return orders * self.rho
+
+    def repeated(self, count: int) -> ZCDPBase:
+        return ZCDPBase(self.rho * count * (1.0 + ROUND), self.directions)
 
 
 @dataclass(frozen=True)

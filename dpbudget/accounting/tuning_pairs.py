@@ -17,8 +17,9 @@ from dpbudget.accounting import fourier, mesh, rdp
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.convolve import Composition
 from dpbudget.accounting.pairs import Array, Pair, SampledGaussianAdd, SampledGaussianRemove
-from dpbudget.accounting.tuning_base import ROUND, BaseRun, GaussianBase
+from dpbudget.accounting.tuning_base import ROUND, BaseRun, GaussianBase, ZCDPBase
 from dpbudget.errors import InputError, NotCertified
+from dpbudget.model import ZCDP
 
 Parts = Sequence[tuple[Pair, int]]
 Profile = Callable[[Array], Array]
@@ -109,13 +110,17 @@ def transform(parts: Parts, log_delta: float, tolerance: float) -> Profile:
     Raises NotCertified where neither can be built.
     """
     try:
+        if all(fourier.is_atomic(pair) for pair, _ in parts):
+            raise fourier.TooRough  # no characteristic function of atoms alone decays
         # an error bound that overflows only says that the parts are too rough; what is not a number is refused
         with np.errstate(over="ignore", divide="ignore", invalid="raise"):
             spectrum = fourier.build(parts, log_delta, None, tolerance)
     except (fourier.TooRough, NotCertified, FloatingPointError):
-        composition = mesh.upper_composition(parts, log_delta, tolerance)
-        return lambda epsilons: lattice_upper(composition, epsilons)
-    return lambda epsilons: np.array([_number(spectrum.bounds(float(e))[1]) for e in epsilons])
+        pass
+    else:
+        return lambda epsilons: np.array([_number(spectrum.bounds(float(e))[1]) for e in epsilons])
+    composition = mesh.upper_composition(parts, log_delta, tolerance if log_delta < -2.0 else 10 * tolerance)
+    return lambda epsilons: lattice_upper(composition, epsilons)
 
 
 def _number(bound: float) -> float:
@@ -124,19 +129,26 @@ def _number(bound: float) -> float:
 
 
 def lattice_upper(composition: Composition, epsilons: Array) -> Array:
-    """Upper bounds of delta at many epsilons >= 0 from one composition; 1 where its window does not reach."""
-    peak = composition.step * (composition.first + int(np.argmax(composition.mass)))
+    """Upper bounds of delta at many epsilons >= 0 from one composition; 1 where its window does not reach.
+
+    As convolve.evaluate, with one table around the peak: sums more than 650 / lam above it are left out there, which
+    costs at most e^-650 on the scale of the table.
+    """
+    peak = composition.offset + composition.step * (composition.first + int(np.argmax(composition.mass)))
     table = composition.table(1, max(peak, 0.0))
+    log_scale = table.log_scale + composition.relative_error
     point = np.maximum(epsilons - composition.loss_error, 0.0)
     j = np.searchsorted(table.s, point)
+    out = np.where(j == 0, 1.0, 0.0)
     inside = (j > 0) & (j < table.s.size)
-    k = np.where(inside, j, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = table.head[k] - np.exp(point - table.reference) * table.decay[k] + table.error[k - 1]
-        finite = np.maximum(value, 0.0) * math.exp(table.log_scale + composition.relative_error)
-    beyond = float(table.error[-1]) * math.exp(table.log_scale + composition.relative_error)
-    out = np.where(j >= table.s.size, beyond, np.where(inside, finite, 1.0)) + composition.infinite
-    return np.where(out >= 0.0, np.minimum(out, 1.0), 1.0)
+    k = j[inside]
+    with np.errstate(over="ignore", under="ignore"):
+        scale = np.exp(min(log_scale, 700.0))
+        out[j >= table.s.size] = table.error[-1] * scale
+        value = table.head[k] - np.exp(point[inside] - table.reference) * table.decay[k] + table.error[k - 1]
+        out[inside] = np.maximum(value, 0.0) * scale
+        out += np.exp(min(log_scale - 640.0, 700.0)) + composition.infinite
+    return np.where(out >= 0.0, np.minimum(out, 1.0), 1.0) if log_scale <= 700.0 else np.ones(epsilons.shape)
 
 
 @dataclass(frozen=True)
@@ -197,6 +209,15 @@ def base_of(ledger: Ledger, delta: float) -> BaseRun:
     """
     if ledger.unbounded:
         raise NotCertified(ledger.unbounded)
+    rho = sum(count * mechanism.rho for mechanism, count in ledger.counts if isinstance(mechanism, ZCDP))
+    if rho > 0.0 and all(isinstance(mechanism, ZCDP) for mechanism, _ in ledger.counts):
+        return ZCDPBase(rho * (1.0 + 1e-13))
+    if rho > 0.0:
+        raise InputError(
+            "mechanism",
+            "no bound on tuning is known for zCDP guarantees together with other mechanisms",
+            hint="State all of the trial in zCDP, or none of it.",
+        )
     directions = ledger.directions
     sigmas = [_gaussian_sigma(parts) for parts in directions.values()]
     if all(sigma is not None and sigma == sigmas[0] for sigma in sigmas) and sigmas[0]:

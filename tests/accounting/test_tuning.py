@@ -11,8 +11,9 @@ import pytest
 from scipy.special import gammaln, ndtr
 
 from dpbudget.accounting import tuning, tuning_base, tuning_pairs, tuning_profile
+from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove
-from dpbudget.accounting.tuning_base import REVERSE, GaussianBase, MixedBase, epsilon_of, profile
+from dpbudget.accounting.tuning_base import REVERSE, GaussianBase, MixedBase, ZCDPBase, epsilon_of, profile
 from dpbudget.accounting.tuning_laws import (
     Binomial,
     Fixed,
@@ -25,6 +26,7 @@ from dpbudget.accounting.tuning_laws import (
 )
 from dpbudget.accounting.tuning_pairs import PairsBase
 from dpbudget.errors import InputError, NotCertified
+from dpbudget.model import ZCDP, Adjacency, ApproxDP, Gaussian, Laplace, PureDP, Release, SampledGaussian
 
 DELTA = 1e-5
 HALF = TruncatedNegativeBinomial.expecting(10, 0.5)
@@ -176,7 +178,7 @@ def test_no_bound_is_below_the_exact_law_at_full_resolution() -> None:
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("seed", range(10, 14))
 def test_no_bound_is_below_the_exact_law_many(seed: int) -> None:
-    check_random_cases(10_000, seed)
+    check_random_cases(6_000, seed)
 
 
 def mass_function(law: Law, most: int) -> list[float]:
@@ -329,21 +331,34 @@ def test_wrong_direction_is_unsound_on_two_outputs() -> None:
     assert tuning_profile.shifted_delta(base, law, "remove", right, 2.0) >= hockey_stick(own, other, 2.0)
 
 
+def test_wrong_direction_is_unsound_for_the_binomial_law() -> None:
+    """A bottom block of large loss lifts F over F' = 0.025 for what lies right above it; losses are log 6 at most."""
+    base, law = FiniteBase(np.array([0.15, 0.15, 0.7]), np.array([0.025, 0.025, 0.95])), Binomial(4, 0.942)
+    right = tuning_profile.ratio_exponent(base, law, "remove")
+    wrong = tuning_profile.ratio_exponent(base, law, "add")
+    own, other = (winner(law, q, np.array([0, 1, 2])) for q in (base.q, base.r))
+    claimed = math.log(6) + wrong + 1e-9
+    assert tuning_profile.shifted_delta(base, law, "remove", wrong, claimed) < 1e-9
+    attained = hockey_stick(own, other, claimed)
+    assert attained > 0.01
+    assert tuning_profile.shifted_delta(base, law, "remove", right, claimed) >= attained
+
+
 @pytest.fixture(scope="module")
 def sampled() -> PairsBase:
     """One sampled Gaussian step with a rare, large loss in one direction alone."""
     return PairsBase(
-        {"remove": [(SampledGaussianRemove(0.5, 0.02), 1)], "add": [(SampledGaussianAdd(0.5, 0.02), 1)]}, 1e-12
+        {"remove": [(SampledGaussianRemove(0.3, 0.02), 1)], "add": [(SampledGaussianAdd(0.3, 0.02), 1)]}, 1e-12
     )
 
 
 @pytest.mark.parametrize("law", [Geometric(300), Binomial(300, 0.9), Poisson(200)], ids=repr)
 def test_sampled_gaussian_uses_the_right_direction(sampled: PairsBase, law: RandomLaw) -> None:
-    """Attacks on both directions, outputs above (or below) t on top: every bound holds, the turned ones do not.
+    """Attacks on both directions, outputs above (or below) t on top: all bounds hold, the turned negative binomial one fails.
 
     D' holds a record that D lacks ("add") or the reverse; x ~ N(0, s^2) without it, the mixture with it.
     """
-    s, q = 0.5, 0.02
+    s, q = 0.3, 0.02
     t = np.linspace(-2, 3, 400)[:, None]
     u = np.linspace(-2, 3, 400)[None, :]
 
@@ -373,7 +388,8 @@ def test_sampled_gaussian_uses_the_right_direction(sampled: PairsBase, law: Rand
             assert attained <= tuning_profile.shifted_delta(sampled, law, direction, c, epsilon) * (1 + 1e-9)
             assert attained <= chosen.delta(epsilon) * (1 + 1e-9)
             turned_fails |= attained > 1.1 * tuning_profile.shifted_delta(sampled, law, direction, turned, epsilon)
-    assert turned_fails or isinstance(law, Poisson)  # total variation has no direction
+    if isinstance(law, TruncatedNegativeBinomial):
+        assert turned_fails
 
 
 def test_turning_the_region_round_breaks_the_divergence_bound(
@@ -386,12 +402,12 @@ def test_turning_the_region_round_breaks_the_divergence_bound(
     monkeypatch.setattr(tuning_profile.Edge, "of", turned)
     wrong = tuning_profile.selection(sampled, law, "add")
     assert right is not None and wrong is not None
-    # the winner is below 1.3 (nearly all of N(0, s^2)), outputs above it on top
-    with_record, without = 0.02 * ndtr((1 - 1.3) / 0.5) + 0.98 * ndtr(-1.3 / 0.5), ndtr(-1.3 / 0.5)
+    # outputs above 1 on top; the winner is below them, where nearly all of N(0, s^2) is
+    with_record, without = 0.02 * 0.5 + 0.98 * ndtr(-1 / 0.3), ndtr(-1 / 0.3)
     own = increase(law, np.array(without), np.array(1 - without))
     other = increase(law, np.array(with_record), np.array(1 - with_record))
     attained = float(own - math.exp(0.5) * other)
-    assert attained > 0.1
+    assert attained > 0.4
     assert wrong.delta(0.5) < attained <= right.delta(0.5)
 
 
@@ -507,6 +523,53 @@ def test_profile_below_zero_uses_the_reverse_direction() -> None:
         for direction in base.directions:
             own, other = base._laws(direction)
             assert profile(base, direction, np.array([epsilon]))[0] == pytest.approx(hockey_stick(own, other, epsilon))
+
+
+def test_ledgers_become_trials() -> None:
+    """Replace-one doubles the move of a Gaussian; pure mechanisms add up; what has no noise has no bound."""
+    plain = Ledger.of([Release(Gaussian(2.0), 4)], Adjacency.ADD_OR_REMOVE_ONE)
+    assert tuning_pairs.base_of(plain, DELTA).mu == pytest.approx(1.0, rel=1e-14)  # type: ignore[attr-defined]
+    replaced = Ledger.of([Release(SampledGaussian(4.0, 1.0), 4)], Adjacency.REPLACE_ONE)
+    assert tuning_pairs.base_of(replaced, DELTA).mu == pytest.approx(1.0, rel=1e-14)  # type: ignore[attr-defined]
+    pure = [Release(PureDP(0.5), 2), Release(Laplace(4.0))]
+    for adjacency, total in ((Adjacency.ADD_OR_REMOVE_ONE, 1.25), (Adjacency.REPLACE_ONE, 1.5)):
+        base = tuning_pairs.base_of(Ledger.of(pure, adjacency), DELTA)
+        assert total <= base.pure_epsilon <= total * (1 + 1e-10)
+        found = tuning.epsilon(base, Geometric(30), DELTA).detail["bounds"]
+        assert isinstance(found, dict) and found["published-pure"] == pytest.approx(3 * total)
+        assert found["divergence"] < found["published-pure"]
+    square = tuning_pairs.base_of(Ledger.of([Release(ZCDP(0.02), 2)], Adjacency.REPLACE_ONE), DELTA)
+    assert isinstance(square, ZCDPBase) and square.rho == pytest.approx(0.04)
+    like_zcdp, like_gaussian = (
+        tuning.epsilon(b, Geometric(5), DELTA).value.upper for b in (square, GaussianBase(0.08**0.5))
+    )
+    assert like_zcdp is not None and like_gaussian is not None and like_gaussian < like_zcdp < 1.5 * like_gaussian
+    with pytest.raises(NotCertified):
+        tuning_pairs.base_of(Ledger.of([Release(Gaussian(0.0))], Adjacency.ADD_OR_REMOVE_ONE), DELTA)
+    nothing = tuning_pairs.base_of(Ledger.of([], Adjacency.ADD_OR_REMOVE_ONE), DELTA)
+    assert tuning.epsilon(nothing, Geometric(10), DELTA).value.upper == 0.0
+
+
+def test_trial_with_a_chance_of_failure() -> None:
+    """(0.5, 1e-7)-DP: delta never falls below 1e-7, and ten trials cannot prove less than that."""
+    ledger = Ledger.of([Release(ApproxDP(0.5, 1e-7))], Adjacency.REPLACE_ONE)
+    base = tuning_pairs.base_of(ledger, DELTA)
+    assert base.pure_epsilon == math.inf
+    found = tuning.epsilon(base, Geometric(10), DELTA).value.upper
+    assert found is not None and 0.5 < found < 1.5 + 1e-3
+    assert tuning.epsilon(base, Geometric(10), 1e-8).value.upper == math.inf
+
+
+def test_sampled_training_run() -> None:
+    """sigma 1, q 0.01, 1000 steps: 1.828237 for one run; three runs at random cost between that and the published bound."""
+    steps = SampledGaussian(1.0, 0.01)
+    base = tuning_pairs.base_of(Ledger.of([Release(steps, 1000)], Adjacency.ADD_OR_REMOVE_ONE), DELTA)
+    assert set(base.directions) == {"remove", "add"}
+    once = max(epsilon_of(base, direction, DELTA) for direction in base.directions)
+    assert 1.828237 - 5e-7 <= once <= 1.828237 * (1 + 1e-5)
+    found = tuning.epsilon(base, Geometric(3), DELTA).detail["bounds"]
+    assert isinstance(found, dict)
+    assert once < found["divergence"] < found["ratio"] < found["profile"] < found["published"]
 
 
 def test_table_lies_above_the_closed_form() -> None:
