@@ -219,8 +219,27 @@ def _phase_grid(parts: Nodes, t: float, y: Array, step: float, core: Core | None
     return total if core is None else total + _log_outside(cores)
 
 
+def _atoms_survive(parts: Nodes, t: float, core: Core | None) -> bool:
+    """Whether the characteristic function may come back however far y goes: the atoms' share of the tilted law, to the T.
+
+    With a core, atoms inside it are gone with it, so that only atoms outside matter.
+    """
+    share, outside = 0.0, core is None
+    for j, (nodes, count) in enumerate(parts):
+        exponent = t * nodes.loss + nodes.log_weight
+        with np.errstate(under="ignore"):
+            p = np.exp(exponent - np.max(exponent))
+        at = p[p.size - nodes.atoms :]
+        share += count * math.log(max(float(np.sum(at)) / float(np.sum(p)), 1e-300))
+        if core is not None and nodes.atoms > 0:
+            outside = outside or bool(np.any(at * core.outside(nodes.loss[-nodes.atoms :], j) > 1e-18 * np.sum(p)))
+    return outside and share > -DECAYED
+
+
 def _reach(cut: _Cut, t: float, unit: float, core: Core | None) -> float:
     """A y beyond which the integrand has fallen by e^-DECAYED, from a scan of powers of 1.3 upwards from `unit`."""
+    if _atoms_survive(cut.nodes(t, t), t, core):
+        raise NoConvergence
     y = unit * 1.3 ** np.arange(-4.0, 4.0)
     start = float(_phase(cut.nodes(t, t), t, np.zeros(1), core)[0].real)
     for _ in range(12):
@@ -277,9 +296,10 @@ def _contour(cut: _Cut, saddle: _Saddle, spread: float, core: Core | None) -> _C
     t, centre = saddle.t, saddle.epsilon
     value, slope, _ = cut.real(t)
     step = 2.0 * math.pi / (spread * (24.0 * math.sqrt(saddle.curvature) + 45.0 / t))
-    y = step * np.arange(_reach(cut, t, 1.0 / math.sqrt(saddle.curvature), core) // step + 2.0)
-    if y.size * max(nodes.loss.size for nodes, _ in cut.nodes(t, float(y[-1]))) > MAX_WORK:
+    end = _reach(cut, t, 1.0 / math.sqrt(saddle.curvature), core)
+    if not (end / step + 2.0) * max(nodes.loss.size for nodes, _ in cut.nodes(t, end)) <= MAX_WORK:
         raise NoConvergence
+    y = step * np.arange(end // step + 2.0)
     phase = np.concatenate([_phase_block(cut, t, block, step, core) for block in _octaves(y)])
     z: Complex = np.asarray(t + 1j * y, dtype=np.complex128)
     log_integrand = phase + 1j * y * (slope - centre) - np.log(z) - np.log1p(z)

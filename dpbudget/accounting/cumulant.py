@@ -44,6 +44,7 @@ class Quadrature:
     below: upper bound on the P-mass under the nodes, where the loss is at most `bottom`.
     infinite: P-mass at infinite loss.  top: no kept loss is larger.
     edge_log_p, edge_loss: log density and loss at the left and right edge of every panel, shape (2, panels).
+    atoms: how many of the last nodes are point masses.
     """
 
     log_weight: Array
@@ -55,6 +56,7 @@ class Quadrature:
     top: float
     edge_log_p: Array
     edge_loss: Array
+    atoms: int
 
     @cached_property
     def limit(self) -> float:
@@ -173,9 +175,10 @@ def on_panels(pair: Pair, left: Array, right: Array, *, atoms: bool = True) -> Q
     if np.any(np.isnan(log_weight)) or np.any(np.isnan(loss)) or not missing >= 0.0 or not below >= 0.0:
         raise NotCertified("a density or privacy loss is not a number")
     keep = (log_weight > -np.inf) & (loss > -np.inf)
+    atoms_kept = int(np.sum(keep[x.size :]))
     log_weight, loss = log_weight[keep], loss[keep]
     top = max(float(np.max(loss, initial=-np.inf)), float(np.max(edge_loss, initial=-np.inf)))
-    return Quadrature(log_weight, loss, missing, below, pair.infinite_mass, bottom, top, edge_log_p, edge_loss)
+    return Quadrature(log_weight, loss, missing, below, pair.infinite_mass, bottom, top, edge_log_p, edge_loss, atoms_kept)
 
 
 @dataclass(frozen=True)

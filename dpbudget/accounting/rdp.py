@@ -246,7 +246,7 @@ def _whole_moment(pair: Pair, lam: float) -> float:
         edges = panel_edges(pair, lo, hi, 1.0)
         log_p, loss = pair.log_p(edges), pair.loss(edges)
         tilted = log_p + lam * loss
-        if tilted[-1] < np.max(tilted) - 80.0 or not tilted[-1] > -np.inf:
+        if tilted[-1] < np.max(tilted) - 80.0 or not pair.log_upper_tail(hi) > -np.inf:
             break
         hi += hi - lo
     else:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 from dpbudget.accounting import contour, rdp
-from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove
+from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove, dominating_pairs
 from dpbudget.errors import InputError
+from dpbudget.model import Adjacency, Laplace, PureDP
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -179,3 +180,35 @@ def test_limits_and_bad_input():
         contour.epsilon([(pair, -1)], 1e-5)
     with pytest.raises(InputError):
         contour.delta([(pair, 1)], math.nan)
+
+
+def test_atoms_alone_are_refused():
+    """Their characteristic function never dies out: it looks decayed for a while and comes back at y = pi / loss."""
+    response = dominating_pairs(PureDP(0.998), Adjacency.ADD_OR_REMOVE_ONE)["both"]
+    for steps in (2, 30, 1000):
+        assert contour.epsilon([(response, steps)], 1e-6) is None
+        assert contour.delta([(response, steps)], 1.0) is None
+    both = [(response, 3), (SampledGaussianRemove(1.0, 0.3), 200)]  # the Gaussian steps make the sum smooth
+    assert contour.epsilon([(SampledGaussianRemove(1.0, 0.3), 200)], 1e-6) < contour.epsilon(both, 1e-6)
+
+
+def test_atoms_of_many_laplace_steps_die_out():
+    """Compared with the sum's own law: 300 plain Laplace losses, convolved on a fine grid, both ways of rounding."""
+    pair = dominating_pairs(Laplace(4.0), Adjacency.ADD_OR_REMOVE_ONE)["both"]
+    found = contour.epsilon([(pair, 300)], 1e-6)
+    bounds = []
+    grid = 1 / 4000
+    edges = np.arange(-1000, 1001) * grid
+    middle = (edges[1:] + edges[:-1]) / 2
+    inside = np.exp(pair.log_p(np.clip(pair.inverse_loss(middle), 0, 1))) * 2.0 * grid * (np.abs(middle) < 0.25)  # b / 2
+    for up in (0, 1):
+        law = np.zeros(edges.size)
+        law[up : inside.size + up] += inside
+        for loss, mass in pair.atoms:
+            law[round(loss / grid) + 1000] += mass
+        size = 1 << 20
+        total = np.fft.irfft(np.fft.rfft(law / law.sum(), size) ** 300, size)
+        losses = (np.arange(size) - 300 * 1000) * grid
+        bounds.append(float(np.sum(np.maximum(total, 0) * -np.expm1(np.minimum(found - losses, 0.0)))))
+    assert bounds[0] <= 1e-6 <= bounds[1]
+    assert bounds[1] < 1.3e-6

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
+from scipy.stats import binom
 
 from dpbudget.accounting import rdp
-from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove
+from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove, dominating_pairs
 from dpbudget.errors import InputError
+from dpbudget.model import Adjacency, ApproxDP, Laplace, PureDP
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -230,3 +232,30 @@ def test_limits_and_bad_input():
         rdp.delta([(pair, 1)], math.nan)
     with pytest.raises(InputError):
         rdp.rdp_curve(pair, np.array([1.0]))
+
+
+@pytest.mark.parametrize(("step", "steps"), [(0.1, 30), (0.1, 1000), (1.0, 100), (0.01, 1)])
+def test_pure_dp_is_above_the_exact_binomial(step, steps):
+    pair = dominating_pairs(PureDP(step), Adjacency.ADD_OR_REMOVE_ONE)["both"]
+    bound = rdp.epsilon([(pair, steps)], 1e-6).epsilon
+    losses = (2 * np.arange(steps + 1) - steps) * step
+    mass = binom.pmf(np.arange(steps + 1), steps, 1 / (1 + math.exp(-step)))
+    exact = float(np.sum(mass * -np.expm1(np.minimum(bound - losses, 0.0))))
+    assert exact <= 1e-6
+    assert bound <= step * steps * (1 + 1e-9)
+
+
+def test_infinite_mass_is_paid_first():
+    pair = dominating_pairs(ApproxDP(0.1, 1e-7), Adjacency.ADD_OR_REMOVE_ONE)["both"]
+    assert rdp.epsilon([(pair, 11)], 1e-6).epsilon == math.inf
+    assert rdp.epsilon([(pair, 9)], 1e-6).epsilon <= 0.9 * (1 + 1e-9)
+    assert rdp.delta([(pair, 9)], math.inf).delta == pytest.approx(9e-7, rel=1e-5)
+    assert np.all(np.isinf(rdp.rdp_curve(pair, np.array([2.0, 3.0]))))
+
+
+def test_bounded_loss_has_a_finite_curve_at_every_order():
+    pair = dominating_pairs(Laplace(2.0), Adjacency.ADD_OR_REMOVE_ONE)["both"]
+    a, b = 7.0, 2.0  # Mironov 2017, Table II: the closed form for Laplace noise
+    closed = math.log(a / (2 * a - 1) * math.exp((a - 1) / b) + (a - 1) / (2 * a - 1) * math.exp(-a / b)) / (a - 1)
+    assert rdp.rdp_curve(pair, np.array([a]))[0] == pytest.approx(closed, rel=1e-12)
+    assert rdp.rdp_curve(pair, np.array([1e6]))[0] == pytest.approx(0.5, rel=1e-5)
