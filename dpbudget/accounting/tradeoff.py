@@ -1,0 +1,259 @@
+"""The trade-off curve of a mechanism, with certified ends, from certified hockey-stick divergences.
+
+Testing "out" (Q) against "in" (P): TPR(alpha) = sup {P(S): Q(S) <= alpha} = 1 - f(alpha). With y = e^x, x real, and
+H(y) = sup_S P(S) - y Q(S), which is delta(x) of the pair (P, Q) for x >= 0 and, through the reverse pair (Q, P),
+H(1/z) = 1 - 1/z + delta_reverse(log z) / z below,
+
+    TPR(alpha) = inf_y H(y) + y alpha,      f(alpha) = sup over x >= 0 of 1 - delta(x) - e^x alpha and
+                                                       e^-x (1 - delta_reverse(x) - alpha)
+
+(Dong, Roth, Su 2022, arXiv:1905.02383, Prop. 2.13; Zhu, Dong, Wang 2022, arXiv:2106.08567). Upper ends of TPR take the
+infimum over the points that were evaluated. Lower ends need H between them: H is convex and falls, so that chords
+through certified ends, extended beyond their points, lie below it; both errors shrink with the square of the spacing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbudget.errors import ContradictionError, InputError, NotCertified
+
+Array = NDArray[np.float64]
+Ends = tuple[float, float]
+DeltaEnds = Callable[[float], Ends]
+
+ROUND = 1e-15  # a few units of round-off, of numbers up to 1
+MOST = 690.0  # e^x stays finite
+ROUNDS = 40
+
+
+class Profile:
+    """Certified ends of delta(epsilon), epsilon >= 0, of one ordered pair; every value is computed once.
+
+    source: epsilon -> (lower, upper). Raises NotCertified where they are crossed or not numbers in [0, 1].
+    """
+
+    def __init__(self, source: DeltaEnds) -> None:
+        self._source = source
+        self._seen: dict[float, Ends] = {}
+
+    def at(self, epsilon: float) -> Ends:
+        if epsilon not in self._seen:
+            low, high = (float(end) for end in self._source(epsilon))
+            if not (0.0 <= low <= high <= 1.0):
+                raise NotCertified(f"delta at {epsilon:g} is not certified: [{low!r}, {high!r}]")
+            self._seen[epsilon] = (low, high)
+        return self._seen[epsilon]
+
+    def points(self) -> tuple[Array, Array, Array]:
+        """(epsilon, lower, upper) of all that was evaluated, epsilon increasing; shapes (n,)."""
+        table = np.array(sorted((e, *ends) for e, ends in self._seen.items())).reshape(-1, 3)
+        return table[:, 0], table[:, 1], table[:, 2]
+
+
+def largest(profiles: list[Profile]) -> Profile:
+    """The pointwise maximum: the profile that covers every direction at once."""
+
+    def source(epsilon: float) -> Ends:
+        ends = [profile.at(epsilon) for profile in profiles]
+        return max(low for low, _ in ends), max(high for _, high in ends)
+
+    return profiles[0] if len(profiles) == 1 else Profile(source)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the curve: certified (lower, upper) of the TPR and of the FNR at this FPR."""
+
+    fpr: float
+    tpr: Ends
+    fnr: Ends
+
+
+def intersect(one: Point, other: Point) -> Point:
+    """What two proofs for the same FPR show together."""
+    tpr = max(one.tpr[0], other.tpr[0]), min(one.tpr[1], other.tpr[1])
+    fnr = max(one.fnr[0], other.fnr[0]), min(one.fnr[1], other.fnr[1])
+    if not (tpr[0] <= tpr[1] and fnr[0] <= fnr[1]):
+        raise ContradictionError(f"the certified ends of the TPR at FPR {one.fpr:g} are crossed: {tpr}")
+    return Point(one.fpr, tpr, fnr)
+
+
+class Curve:
+    """The curve of testing Q against P: `ahead` is the profile of (P, Q), `behind` that of (Q, P).
+
+    For the curve that covers both directions (the convex minorant of min(f, f^-1)) both are the pointwise maximum.
+    """
+
+    def __init__(self, ahead: Profile, behind: Profile) -> None:
+        self.ahead, self.behind = ahead, behind
+
+    def height(self, x: float) -> Ends:
+        """Ends of H(e^x)."""
+        if x >= 0.0:
+            return self.ahead.at(x)
+        low, high = self.behind.at(-x)
+        y = math.exp(x)
+        return max(0.0, -math.expm1(x) + y * low - ROUND), min(1.0, -math.expm1(x) + y * high + ROUND)
+
+    def advantage(self) -> Ends:
+        """max TPR - FPR, the total variation distance delta(0)."""
+        (low, high), (low_too, high_too) = self.ahead.at(0.0), self.behind.at(0.0)
+        return max(low, low_too), max(high, high_too)
+
+    def bayes_error(self, prior: float) -> Ends:
+        """The least error probability of a guess where "in" has probability `prior`: min (1 - pi) alpha + pi f(alpha).
+
+        Equals pi (1 - H((1 - pi) / pi)), the reverse pair taking the place of H where pi > 1/2.
+        """
+        check_probability("prior", prior)
+        if prior <= 0.5:
+            low, high = self.ahead.at(math.log1p(-prior) - math.log(prior)) if prior > 0.0 else (0.0, 0.0)
+            scale = prior
+        else:
+            low, high = self.behind.at(math.log(prior) - math.log1p(-prior)) if prior < 1.0 else (0.0, 0.0)
+            scale = 1.0 - prior
+        return max(0.0, scale * (1.0 - high) * (1 - ROUND)), scale * (1.0 - low) * (1 + ROUND)
+
+    def tail(self, epsilon: float) -> Ends:
+        """P(L > epsilon), epsilon >= 0: how often the loss really exceeds epsilon ("probabilistic DP").
+
+        P(L > log y) = H(y) - y H'(y), with H' between the chords to both sides: the best of several widths, since wide
+        chords are loose and narrow ones suffer from the width of the ends.
+        """
+        low, high = self.height(epsilon)
+        least, most = low, 1.0
+        for width in (1e-4, 1e-3, 1e-2, 0.1, 0.7):
+            high_left, high_right = self.height(epsilon - width)[1], self.height(epsilon + width)[1]
+            most = min(most, high + (high_left - low) / -math.expm1(-width))
+            least = max(least, low + (low - high_right) / math.expm1(width))
+            if most - least <= 1e-3 * most:
+                break
+        return max(0.0, least * (1 - 1e-12)), min(1.0, most * (1 + 1e-12))
+
+    def point(self, fpr: float, *, tolerance: float = 1e-6) -> Point:
+        """The certified point at one FPR, the TPR to a relative `tolerance` or as close as the ends of delta allow.
+
+        The infimum over y is convex: a coarse grid grows until the best point is inside, parabolas find it, and evenly
+        spaced points around it prove it.
+        """
+        check_probability("fpr", fpr)
+        if fpr == 1.0:
+            return Point(1.0, (1.0, 1.0), (0.0, 0.0))
+        coarse = self._bracketing(fpr)
+        best, bend = self._locate(coarse, fpr)
+        found = self._ends(coarse, fpr)
+        # Between points h apart the envelope misses about 0.8 bend h^2 of the value, and what the ends of delta leave
+        # open counts whole; wider spacings help where the ends are loose.
+        scale = self._value(best, fpr) / bend if bend > 0.0 else 0.0
+        for h in (math.sqrt(0.3 * tolerance * scale * factor) for factor in (1.0, 9.0, 81.0, 729.0, 1 / 9.0)):
+            if not 1e-7 < h < 1.0:
+                continue
+            # 0 stays a point, since the two sides of y = 1 meet there.
+            first = h * math.floor(best / h) if abs(best) < 5 * h else best
+            near = [first + k * h for k in (-3, -2, -1, 0, 1, 2, 3, 4)]
+            near = [0.0 if abs(x) < h / 2 else x for x in near]
+            far = [x for x in coarse if not near[0] - 2 * h <= x <= near[-1] + 2 * h]
+            trial = self._ends(sorted({*near, *far, 0.0}), fpr)
+            found = intersect(found, trial)
+            if found.tpr[1] - found.tpr[0] <= tolerance * found.tpr[1]:
+                break
+        return found
+
+    def _value(self, x: float, fpr: float) -> float:
+        return self.height(x)[1] + math.exp(x) * fpr
+
+    def _bracketing(self, fpr: float) -> list[float]:
+        """Increasing x with the best of them inside, unless that lies at an end of all that makes sense; holds 0."""
+        limit = min(MOST, -math.log(fpr)) if fpr > 0.0 else MOST
+        xs = [-2.0, -0.5, 0.0, min(limit, 4.0) / 2, min(limit, 4.0)]
+
+        def best() -> float:
+            return min(xs, key=lambda x: self._value(x, fpr))
+
+        while best() == xs[-1] and xs[-1] < limit:
+            xs.append(min(limit, 2 * xs[-1] + 0.5))
+        while best() == xs[0] and xs[0] > -MOST:
+            xs.insert(0, max(-MOST, 2 * xs[0]))
+        return sorted(set(xs))
+
+    def _locate(self, coarse: list[float], fpr: float) -> tuple[float, float]:
+        """(x, bend): about where the value is least, and half its second derivative there."""
+        xs = list(coarse)
+        bend = 0.0
+        for turn in range(ROUNDS):
+            i = min(range(len(xs)), key=lambda j: self._value(xs[j], fpr))
+            lo, mid, hi = xs[max(i - 1, 0)], xs[i], xs[min(i + 1, len(xs) - 1)]
+            if hi - lo < 2e-3 or lo == mid or mid == hi:
+                break
+            a, b, c = (self._value(x, fpr) for x in (lo, mid, hi))
+            p, r = (b - a) / (mid - lo), (c - b) / (hi - mid)
+            bend = (r - p) / (hi - lo)
+            vertex = (lo + mid) / 2 - p / (2 * bend) if bend > 0.0 else mid
+            if turn % 3 == 2 or not lo < vertex < hi or abs(vertex - mid) < 5e-4:
+                vertex = mid + 7e-4 if hi - mid > mid - lo else mid - 7e-4
+                if turn % 3 == 2:
+                    vertex = (mid + hi) / 2 if hi - mid > mid - lo else (lo + mid) / 2
+            xs = sorted({*xs, vertex})
+        return xs[min(range(len(xs)), key=lambda j: self._value(xs[j], fpr))], bend
+
+    def _ends(self, xs: list[float], fpr: float) -> Point:
+        """All that the evaluated points prove at this FPR; xs increasing, with 0 inside."""
+        x = np.array(xs)
+        ends = np.array([self.height(v) for v in xs])
+        ahead, behind = x >= 0.0, x <= 0.0
+        y = np.exp(x[ahead])
+        z = np.exp(-x[behind])[::-1]
+        a, b = ends[ahead], np.array([self.behind.at(float(-v)) for v in x[behind]])[::-1]
+        # The point next to 1 on the other side, as seen from each side; H(0) = 1 if there is none.
+        before_y = (1.0 / z[1], float(ends[behind][-2, 1])) if z.size > 1 else (0.0, 1.0)
+        before_z = (1.0 / y[1], float(1.0 - 1.0 / y[1] + a[1, 1] / y[1])) if y.size > 1 else (0.0, 1.0)
+        corner, floor = envelope(y, a[:, 0], a[:, 1], before_y)
+        corner_z, floor_z = envelope(z, b[:, 0], b[:, 1], before_z)
+        tpr_low = min(1.0, float(np.min(floor + corner * fpr)))
+        tpr_high = min(1.0, float(np.min(a[:, 1] + y * fpr)))
+        fnr_high = max(0.0, 1.0 - tpr_low, float(np.max((1.0 - floor_z - fpr) / corner_z)))
+        fnr_low = max(0.0, 1.0 - tpr_high, float(np.max((1.0 - b[:, 1] - fpr) / z)))
+        tpr_low, tpr_high = min(tpr_low, 1.0 - fnr_high), min(tpr_high, 1.0 - fnr_low)
+        # No test is worse than a coin: TPR >= FPR.
+        tpr_low = max(fpr, tpr_low * (1 - 4 * ROUND) - (ROUND if tpr_low > 0.5 else 0.0), 0.0)
+        tpr_high = min(1.0, tpr_high * (1 + 4 * ROUND))
+        fnr = (max(0.0, fnr_low - 2 * ROUND), min(1.0 - fpr, fnr_high + 2 * ROUND))
+        return Point(fpr, (min(tpr_low, tpr_high), tpr_high), (min(fnr), fnr[1]))
+
+
+def envelope(y: Array, low: Array, high: Array, before: tuple[float, float]) -> tuple[Array, Array]:
+    """Corners (Y, V) of a piecewise linear function below a convex falling H on [y_0, inf) with low <= H(y) <= high.
+
+    y: shape (n,), increasing.  before: a point left of y_0 and an upper end of H there.  Shapes of the result (m,).
+    At y_i the slope of H is at least (low_i - high_{i-1}) / (y_i - y_{i-1}) and at most (high_{i+1} - low_i) / (...), so
+    that in a cell H is above both the line from its left end and the line from its right end; beyond the last point
+    it is above the line from there and above 0.
+    """
+    left = np.concatenate(([before[0]], y[:-1]))
+    left_high = np.concatenate(([before[1]], high[:-1]))
+    falls = np.minimum((low - left_high) / (y - left), 0.0)
+    rises = np.append(np.minimum((high[1:] - low[:-1]) / np.diff(y), 0.0), 0.0)
+    start, stop, width = low[:-1], low[1:], np.diff(y)
+    s, r = falls[:-1], rises[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cross = np.where(r > s, (stop - start - r * width) / (s - r), 0.0)
+    cross = np.clip(cross, 0.0, width)
+    kink = np.maximum(start + s * cross, stop + r * (cross - width))
+    end_left = np.maximum(start, stop - r * width)
+    end_right = np.maximum(stop, start + s * width)
+    last = low[-1]
+    zero = y[-1] - last / falls[-1] if falls[-1] < 0.0 and last > 0.0 else y[-1]
+    corners = np.concatenate((y[:-1], y[:-1] + cross, y[1:], [y[-1], zero]))
+    floor = np.concatenate((end_left, kink, end_right, [last, 0.0]))
+    return corners, np.maximum(floor, 0.0)
+
+
+def check_probability(name: str, value: float) -> None:
+    if not (0.0 <= value <= 1.0):
+        raise InputError(name, f"{value} is not in [0, 1]")
