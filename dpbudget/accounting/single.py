@@ -8,6 +8,7 @@ import numpy as np
 
 from dpbudget.accounting.cumulant import on_panels, panel_edges
 from dpbudget.accounting.pairs import Pair
+from dpbudget.errors import NotCertified
 
 
 def single_log_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
@@ -34,3 +35,23 @@ def single_log_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
     if not gain > 0.0:
         return -math.inf, 0.0
     return math.log(gain), (gain - above) / gain
+
+
+def single_epsilon(pair: Pair, target: float) -> float:
+    """epsilon of one use: bisection and Newton on log delta, which falls and flattens towards 0."""
+    low, high = 0.0, math.inf
+    if single_log_delta(pair, 0.0)[0] <= target:
+        return 0.0
+    guess = 1.0
+    for _ in range(300):
+        value, slope = single_log_delta(pair, guess)
+        low, high = (guess, high) if value > target else (low, guess)
+        step = (target - value) / slope if slope < 0.0 else math.nan
+        if abs(step) <= 1e-13 * guess or (high < math.inf and high - low <= 1e-15 * high):
+            return guess
+        guess += step
+        if not low < guess < high:
+            guess = 2.0 * low if high == math.inf else (low + high) / 2.0 if low > 0.0 else high / 16.0
+        if not guess < 1e300:
+            return math.inf
+    raise NotCertified("epsilon of a single use was not found")
