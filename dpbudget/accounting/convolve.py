@@ -147,7 +147,8 @@ def convolve(parts: Sequence[Tilted], points: int) -> tuple[Array, float]:
         error *= np.minimum(1.0, miss) + np.expm1((total + len(parts)) * np.sqrt(5) * ROUND) + base
         weight = np.full(error.size, 2.0)
         weight[[0, -1]] = 1.0
-        return irfft(product, points), float(weight @ error) / points * (1 + 1e-10) + 1e-300
+        assert product is not None
+        return np.asarray(irfft(product, points)), float(weight @ error) / points * (1 + 1e-10) + 1e-300
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class Composition:
         start = max(0, int(np.floor(-base / h)) - 1, int(np.floor((reference - 500 / lam - base) / h)))
         start = min(start, self.mass.size - 1)
         stop = min(self.mass.size, int(np.ceil((reference + 650 / lam - base) / h)))
-        s = self.offset + h * (self.first + np.arange(start, max(stop, start + 1)))
+        s = np.asarray(self.offset + h * (self.first + np.arange(start, max(stop, start + 1))), dtype=np.float64)
         mass = self.mass[start : start + s.size]
         gap = s - reference
         gmax = float(np.exp(log_gmax(lam)))

@@ -50,6 +50,7 @@ def approximate_dp_pair(epsilon: float, delta: float) -> AtomicPair:
     Source: Kairouz, Oh, Viswanath 2015, arXiv:1311.0776, Thm 3.1 and Lemma: P infinite with delta, else e^epsilon to 1.
     """
     high = (1 - delta) / (1 + np.exp(-epsilon))
+    points: tuple[tuple[float, float], ...]
     points = ((float(-epsilon), float((1 - delta) - high)), (float(epsilon), float(high)))
     if epsilon == 0:
         points = ((0.0, 1 - delta),)
@@ -112,7 +113,7 @@ class SampledLaplaceRemove(AnalyticPair):
         return log_mixture_ratio(self.rate, (2 * x - 1) / self.scale)
 
     def log_p(self, x: Array) -> Array:
-        return -np.log(2 * self.scale) - x / self.scale + self.loss(x)
+        return np.asarray(-np.log(2 * self.scale) - x / self.scale + self.loss(x))
 
     def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
         loss = self.loss(x)

@@ -36,7 +36,7 @@ class LatticeMeasure:
     @property
     def losses(self) -> Array:
         """The finite losses, shape of mass."""
-        return self.offset + self.step * (self.first + np.arange(self.mass.size))
+        return np.asarray(self.offset + self.step * (self.first + np.arange(self.mass.size)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Discretised:
 def _legendre(order: int) -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
     x, w = np.polynomial.legendre.leggauss(order)
-    return (x + 1) / 2, w / 2
+    return np.asarray((x + 1) / 2, dtype=np.float64), np.asarray(w / 2, dtype=np.float64)
 
 
 def panel_edges(pair: Pair, log_tail: float, floor: float = -np.inf, extra: Array | None = None) -> Array:
@@ -77,7 +77,7 @@ def panel_edges(pair: Pair, log_tail: float, floor: float = -np.inf, extra: Arra
         points.append(extra)
     edges = np.sort(np.concatenate(points), kind="stable")
     edges = edges[(edges >= lo) & (edges <= hi)]
-    return edges[np.append(True, np.diff(edges) > 0)]
+    return np.asarray(edges[np.append(True, np.diff(edges) > 0)])
 
 
 def panel_nodes(pair: Pair, edges: Array) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
@@ -175,7 +175,7 @@ def _half_cells(
     halves = 2 * (last - first)
     mass, gain, excess, log_density = np.zeros(halves), np.zeros(halves), 0.0, 0.0
     if outer.size:
-        cuts = pair.inverse_loss(offset + step / 2 * np.arange(2 * first + 1, 2 * last))
+        cuts = pair.inverse_loss(np.asarray(offset + step / 2 * np.arange(2 * first + 1, 2 * last), dtype=np.float64))
         edges = panel_edges(pair, log_tail, floor, cuts)
         home = np.searchsorted(cuts, (edges[1:] + edges[:-1]) / 2)
         for which, x, weight in panel_nodes(pair, edges):
@@ -188,13 +188,13 @@ def _half_cells(
             rise = -np.expm1(-np.clip(d, 0.0, step))
             mass += np.bincount(here, p.sum(axis=1), halves)
             gain += np.bincount(here, (p * rise).sum(axis=1), halves)
-    for loss, p in pair.atoms:
-        cell = min(int(np.floor((loss - offset) / step)), last - 1)
-        d = loss - offset - step * cell
-        excess = max(excess, -d, d - step)
-        home_half = 2 * (cell - first) + int(d > step / 2)
-        mass[home_half] += p
-        gain[home_half] += -p * np.expm1(-min(max(d, 0.0), step))
+    for atom, share in pair.atoms:
+        cell = min(int(np.floor((atom - offset) / step)), last - 1)
+        gap = atom - offset - step * cell
+        excess = max(excess, -gap, gap - step)
+        half = 2 * (cell - first) + int(gap > step / 2)
+        mass[half] += share
+        gain[half] -= share * float(np.expm1(-min(max(gap, 0.0), step)))
     loss_error = max(excess, 0.0) + 16 * ROUND * max(map(abs, ends))
     return first, mass, gain, loss_error, log_density
 

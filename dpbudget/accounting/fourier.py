@@ -95,12 +95,13 @@ def characteristic(part: Tilted, y: Array) -> NDArray[np.complex128]:
 
 def characteristic_grid(part: Tilted, step: float, count: int) -> NDArray[np.complex128]:
     """`characteristic` at 0, step, 2 step, ...: e^{i(a+b)} - 1 = (e^{ia} - 1) e^{ib} + (e^{ib} - 1) as one product."""
-    block = int(np.ceil(np.sqrt(count)))
+    grid = step * np.arange(count, dtype=np.float64)
     if count < 24:
-        return characteristic(part, step * np.arange(count))
+        return characteristic(part, grid)
+    block = int(np.ceil(np.sqrt(count)))
     blocks = -(-count // block)
-    coarse = _turns(part.centred, step * block * np.arange(blocks))
-    fine = _turns(part.centred, step * np.arange(block))
+    coarse = _turns(part.centred, step * block * np.arange(blocks, dtype=np.float64))
+    fine = _turns(part.centred, grid[:block])
     out = ((coarse + 1) * part.weight) @ fine.T + (coarse @ part.weight)[:, None]
     return np.asarray(out.ravel()[:count])
 
@@ -224,7 +225,7 @@ def build(
     smooth = [isinstance(pair, AnalyticPair) for pair, _ in pairs]
     if not any(smooth) or not all(s or is_atomic(pair) for s, (pair, _) in zip(smooth, pairs, strict=True)):
         raise TooRough
-    log_tail = log_delta - float(np.log(sum(count for _, count in pairs))) - 25.0
+    log_tail = tail_level(pairs, log_delta, share * tolerance)
     nodes = [place_nodes(pair, count, first_panels(pair, log_tail)) for pair, count in pairs]
     t = find_tilt(nodes, None if epsilon is not None else log_delta, epsilon)
     parts = [_settled(part, t) for part in nodes]
@@ -256,6 +257,15 @@ def build(
             raise TooRough
         final.append(tilt_nodes(place_nodes(part.nodes.pair, n, fine), t))
     return _assemble(final, t, period, step, count, quadrature, log_goal, right)
+
+
+def tail_level(pairs: Sequence[tuple[Pair, int]], log_delta: float, precision: float) -> float:
+    """log of the one-step tail that may go to infinity: a small share of delta, but not smaller than it must be.
+
+    A lower level would let the tilt seek events of probability far below delta, where e^{tL} may outgrow the density.
+    """
+    share = min(5 * precision * max(1.0, -log_delta), 1e-5)
+    return log_delta - float(np.log(sum(count for _, count in pairs))) + float(np.log(share))
 
 
 def chernoff_log_delta(pairs: Sequence[tuple[Pair, int]], epsilon: float) -> float:
@@ -309,7 +319,8 @@ def _right_alias(
     for part in parts:
         nodes = part.nodes
         fresh = tilt_nodes(nodes, t + gap)
-        edges, log_error = refine_panels(nodes.pair, nodes.edges, t + gap, 0.0, fresh.log_moment + float(np.log(1e-3 / nodes.count)))
+        allowed = fresh.log_moment + float(np.log(1e-3 / nodes.count))
+        edges, log_error = refine_panels(nodes.pair, nodes.edges, t + gap, 0.0, allowed)
         if edges.size != nodes.edges.size:
             fresh = tilt_nodes(place_nodes(nodes.pair, nodes.count, edges), t + gap)
         proven += nodes.count * (fresh.log_moment + float(np.exp(min(log_error - fresh.log_moment, 50.0)))) + fresh.moment_error
@@ -323,8 +334,10 @@ def _cutoff(parts: Sequence[Tilted], t: float, log_goal: float, scale: float) ->
     between neighbours R is at most the larger one plus gap^2 var / 4.
     """
     goal = log_goal - np.log(2.0)
-    far = 1.25 ** np.arange(-3, 90) / scale
-    log_far = sum(part.nodes.count * _log_segments(part, t, far) for part in parts)
+    far = np.asarray(1.25 ** np.arange(-3, 90) / scale, dtype=np.float64)
+    log_far = np.zeros(far.size)
+    for part in parts:
+        log_far += part.nodes.count * _log_segments(part, t, far)
     good = np.flatnonzero(log_far <= goal + np.log(np.pi * far))
     if not good.size:
         raise TooRough
@@ -454,7 +467,7 @@ def _assemble(
     right: tuple[float, float],
 ) -> Spectrum:
     """log M along the line, as T log1p(phi - 1) + i y T mean, divided by z (1 + z)."""
-    frequency = step * np.arange(count)
+    frequency = step * np.arange(count, dtype=np.float64)
     log_m = np.zeros(frequency.size, dtype=np.complex128)
     rounding = np.zeros(frequency.size)
     for part in parts:
@@ -468,7 +481,7 @@ def _assemble(
         rounding += n * blur + 8 * ROUND * n * np.abs(phi) / modulus
     z = t + 1j * frequency
     with np.errstate(under="ignore"):
-        term = np.exp(log_m) / (z * (1 + z)) * (2 / period)
+        term = np.asarray(np.exp(log_m) / (z * (1 + z)) * (2 / period), dtype=np.complex128)
     term[0] /= 2
     rounding = np.where(rounding < 0.5, np.expm1(np.minimum(rounding, 1.0)), np.inf)
     if np.isinf(rounding).any():

@@ -48,10 +48,10 @@ class SampledGaussianRemove(AnalyticPair):
         return np.where(loss > np.log1p(-q), x, -np.inf)
 
     def log_p(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI + self.loss(x)
+        return np.asarray(-0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI + self.loss(x))
 
     def log_q(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI
+        return np.asarray(-0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI)
 
     def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
         loss = self.loss(x)
@@ -120,7 +120,7 @@ class SampledGaussianAdd(AnalyticPair):
         return -SampledGaussianRemove(self.sigma, self.rate).inverse_loss(-np.asarray(loss, dtype=np.float64))
 
     def log_p(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI
+        return np.asarray(-0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI)
 
     def support(self, log_tail: float) -> tuple[float, float]:
         z = -float(ndtri_exp(log_tail))
@@ -230,7 +230,7 @@ class GroupRemove(_GroupPair):
         return self._log_ratio(x)[0]
 
     def log_p(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI + self.loss(x)
+        return np.asarray(-0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI + self.loss(x))
 
     def loss_and_log_p(self, x: Array) -> tuple[Array, Array]:
         loss = self.loss(x)
@@ -275,7 +275,7 @@ class GroupAdd(_GroupPair):
         return -self._log_ratio(-x)[0]
 
     def log_p(self, x: Array) -> Array:
-        return -0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI
+        return np.asarray(-0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI)
 
     def inverse_loss(self, loss: Array) -> Array:
         return -GroupRemove(self.sigma, self.rate, self.group).inverse_loss(-np.asarray(loss, dtype=np.float64))

@@ -52,6 +52,8 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
     if len(kept) == 1 and kept[0][1] == 1 and closed_form.has_closed_form(kept[0][0]):
         low, high = closed_form.epsilon_interval(kept[0][0], delta)
         return _bracket((low, high, {"method": "closed form"}), tolerance)
+    if _total_variation(kept) <= delta:
+        return Bracket(0.0, 0.0, True, {"method": "closed form"})
     return _first_sharp(
         [
             lambda: _fourier_epsilon(kept, delta, tolerance, 1e-3),
@@ -107,6 +109,13 @@ def _merged(parts: Parts, tolerance: float) -> list[tuple[Pair, int]]:
     return sorted(kept.items(), key=lambda item: repr(item[0]))
 
 
+def _total_variation(parts: Parts) -> float:
+    """An upper bound on the total variation: the sum over all steps (a hybrid argument); 1 where a step has none."""
+    if not all(closed_form.has_closed_form(pair) for pair, _ in parts):
+        return 1.0
+    return min(1.0, sum(n * closed_form.delta_interval(pair, 0.0)[1] for pair, n in parts) * (1 + 1e-12))
+
+
 def _log_finite(parts: Parts) -> float:
     """log of the P-mass of all finite losses."""
     return float(sum(n * np.log1p(-p.infinite_mass) if p.infinite_mass < 1 else -np.inf for p, n in parts))
@@ -140,7 +149,8 @@ def _first_sharp(engines: Sequence[Callable[[], Ends]], tolerance: float) -> Bra
         if rough and index < len(engines) - 1:
             continue
         try:
-            found = _bracket(engine(), tolerance)
+            with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+                found = _bracket(engine(), tolerance)
         except (fourier.TooRough, NotCertified) as why:
             rough = True
             reasons.append(str(why))

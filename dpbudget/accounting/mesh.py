@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum
 from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
-from dpbudget.accounting.fourier import find_tilt, tilt_nodes
+from dpbudget.accounting.fourier import find_tilt, tail_level, tilt_nodes
 from dpbudget.accounting.pair import Array, Pair
 from dpbudget.accounting.quadrature import first_panels, place_nodes
 
@@ -138,7 +138,7 @@ def _detail(mesh: _Mesh, upper: Composition) -> dict[str, object]:
 def mesh_epsilon(parts: Parts, delta: float, tolerance: float) -> tuple[float, float, dict[str, object]]:
     """(lower, upper, detail) for epsilon at delta in (0, 1). Raises NotCertified where the lattice gets too large."""
     log_delta = float(np.log(delta))
-    log_tail = log_delta - float(np.log(sum(n for _, n in parts))) - 28.0
+    log_tail = tail_level(parts, log_delta, 4e-4 * tolerance)
 
     def goal(mesh: _Mesh) -> float:
         return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
@@ -160,7 +160,7 @@ def mesh_delta(
     parts: Parts, epsilon: float, log_delta: float, tolerance: float
 ) -> tuple[float, float, dict[str, object]]:
     """(lower, upper, detail) for delta at epsilon >= 0; log_delta: a rough estimate, which only places the tails."""
-    log_tail = log_delta - float(np.log(sum(n for _, n in parts))) - 28.0
+    log_tail = tail_level(parts, log_delta - 5.0, 4e-4 * tolerance)
     mesh = _refine(parts, log_tail, lambda m: 0.8 * tolerance / m.lam, None, epsilon)
     lower, upper = _compositions(mesh)
     return evaluate(lower, epsilon, -1), evaluate(upper, epsilon, 1), _detail(mesh, upper)
@@ -168,7 +168,7 @@ def mesh_delta(
 
 def upper_composition(parts: Parts, log_delta: float, tolerance: float) -> Composition:
     """The measure above the composition of `parts`, tilted and refined for delta = e^log_delta; for many epsilons."""
-    log_tail = log_delta - float(np.log(sum(n for _, n in parts))) - 28.0
+    log_tail = tail_level(parts, log_delta, 4e-4 * tolerance)
 
     def goal(mesh: _Mesh) -> float:
         return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8

@@ -15,9 +15,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbudget.errors import InputError
-from dpbudget.model import Adjacency, Mechanism, SampledGaussian, Sampling
-
 Array = NDArray[np.float64]
 
 LOG_SQRT_2PI = 0.9189385332046727
@@ -37,7 +34,6 @@ class Pair(ABC):
     tight: bool = True
     atoms: tuple[tuple[float, float], ...] = ()
     infinite_mass: float = 0.0
-    tight: bool = True
     breaks: tuple[float, ...] = ()
     panel: float
 
@@ -111,22 +107,6 @@ def segment_variation(edges: Array, log_f: Array, slope: Array, curvature: Array
     with np.errstate(over="ignore", under="ignore"):
         variation = width * slope * np.exp(top + curvature * width**2 / 8)
         return np.asarray(np.exp(log_f[1:]) + np.exp(log_f[:-1]) + variation)
-
-
-def dominating_pairs(mechanism: Mechanism, adjacency: Adjacency) -> dict[str, Pair]:
-    """The pair of each direction of a mechanism: keys "remove" and "add", or "both" for a symmetric one.
-
-    Raises InputError where no dominating pair is proven.
-    """
-    if (
-        isinstance(mechanism, SampledGaussian)
-        and mechanism.sampling is Sampling.POISSON
-        and mechanism.group_size == 1
-        and adjacency is not Adjacency.REPLACE_ONE
-    ):
-        sigma, rate = mechanism.noise_multiplier, mechanism.sampling_rate
-        return {"remove": SampledGaussianRemove(sigma, rate), "add": SampledGaussianAdd(sigma, rate)}
-    raise InputError("adjacency", f"{adjacency} has no proven dominating pair for {mechanism}")
 
 
 def lipschitz_variation(edges: Array, log_f: Array, slope: Array) -> Array:

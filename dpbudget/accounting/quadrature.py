@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbudget.accounting.discretise import ROUND, panel_edges, truncated_mass
+from dpbudget.accounting.discretise import ROUND, truncated_mass
 from dpbudget.accounting.pair import AnalyticPair, Array, Pair
 
 ORDER = 16

@@ -68,7 +68,7 @@ class SampledGaussianReplace(AnalyticPair):
             inner = np.exp(log_a + np.minimum(np.abs(half), 300.0)) * -np.expm1(-2 * np.abs(half)) / 2
             near = np.arcsinh(inner)
         shift = np.where(np.isfinite(inner) & (np.abs(half) < 300.0), near, log_a + np.abs(half))
-        return self.sigma**2 * (half + np.sign(half) * np.maximum(shift, 0.0))
+        return np.asarray(self.sigma**2 * (half + np.sign(half) * np.maximum(shift, 0.0)))
 
     def support(self, log_tail: float) -> tuple[float, float]:
         z = -float(ndtri_exp(log_tail))
