@@ -129,8 +129,9 @@ class Edge:
             slope, offset, ahead = self.slope[which], self.offset[which], which < self.split
         with np.errstate(over="ignore", invalid="ignore"):
             falls = offset - slope * x - 4 * ROUND
-            rises = slope * (w - offset * (1 + 4 * ROUND)) * (1 - 4 * ROUND)
-        return np.where(ahead, falls, np.where(rises > 0.0, rises, slope * (w - offset) * (1 + 4 * ROUND)))
+            near = w - offset * (1 + 4 * ROUND) - np.where(w > 0.5, 4 * ROUND, 0.0)  # w > 1/2 was rounded from x
+            rises = slope * near * (1 - np.copysign(4 * ROUND, near))
+        return np.where(ahead, falls, rises)
 
     def where(self, level: Array) -> tuple[Array, Array]:
         """About the points (x, w) at which 1 - g takes the values `level`; used to place a grid, proves nothing."""
@@ -194,7 +195,8 @@ def selection(base: BaseRun, law: RandomLaw, direction: str) -> Selection | None
     depth = law.depth
     if not depth > 0.0:
         return None
-    slack = 1e-13 + 16 * ROUND * (depth + law.power + 1.0)
+    steep = law.steepest if isinstance(law, Binomial) else law.power  # how much phi' makes of round-off in 1 - x
+    slack = 1e-13 + 16 * ROUND * (depth + steep + 1.0)
     edge = Edge.of(base, direction, TAIL / max(law.steepest, 1.0))
     log_b, log_a = _cell_ends(edge, law, *_grid(edge, law))
     log_b, log_a = log_b + slack, log_a - slack
