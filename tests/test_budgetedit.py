@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_budgetfile import DESIGN, HEAD
 
-from dpbudget.budgetedit import append_release, append_releases, set_value, template, toml_value
 from dpbudget.budgetfile import load
-from dpbudget.budgetvalues import Decimal
+from dpbudget.budgetfile.edit import append_release, append_releases, set_value, template, toml_value
+from dpbudget.budgetfile.values import Decimal
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency
 
@@ -60,7 +60,15 @@ def test_a_value_that_would_say_more_than_one_thing_is_refused(value: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "release"),
-    [(DESIGN, 2), (DESIGN, -3), (HEAD, 0), ("release = 3", 0), ("release = [1]", 0), ("x = ", 0), ("a." * 99 + "b=1", 0)],
+    [
+        (DESIGN, 2),
+        (DESIGN, -3),
+        (HEAD, 0),
+        ("release = 3", 0),
+        ("release = [1]", 0),
+        ("x = ", 0),
+        ("a." * 99 + "b=1", 0),
+    ],
 )
 def test_a_release_that_is_not_there(text: str, release: int) -> None:
     with pytest.raises(InputError):
@@ -93,7 +101,9 @@ def test_append_many_at_once() -> None:
     assert append_releases(DESIGN, []) == DESIGN
 
 
-@pytest.mark.parametrize("text", ['release = [{name = "a"}]', "release = 1", "[release]\na=1", "x = ", 'x = """', "[" * 99])
+@pytest.mark.parametrize(
+    "text", ['release = [{name = "a"}]', "release = 1", "[release]\na=1", "x = ", 'x = """', "[" * 99]
+)
 def test_append_where_it_cannot_be(text: str) -> None:
     with pytest.raises(InputError):
         append_release(text, ENTRY)

@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpbudget import checks
-from dpbudget.budgetcheck import file_words
 from dpbudget.budgetfile import MAX_BYTES, BudgetDocument, BudgetFileError, decode, load, read, to_releases
-from dpbudget.budgetkeys import MECHANISMS, truth_probability
-from dpbudget.budgetvalues import Decimal, exact
+from dpbudget.budgetfile.findings import file_words
+from dpbudget.budgetfile.keys import MECHANISMS, truth_probability
+from dpbudget.budgetfile.tomlscan import scan
+from dpbudget.budgetfile.values import Decimal, exact
 from dpbudget.errors import InputError
 from dpbudget.model import (
     ZCDP,
@@ -30,7 +31,6 @@ from dpbudget.model import (
     SampledGaussian,
     Sampling,
 )
-from dpbudget.tomlscan import scan
 
 HEAD = """schema = 1
 [budget]
@@ -219,18 +219,30 @@ def test_a_default_that_is_wrong_is_reported_on_its_own_line() -> None:
         (HEAD.replace("epsilon = 8", "epsilon = -inf"), "b.toml:3: [budget]: epsilon: -inf is not a finite number"),
         (HEAD.replace("epsilon = 8", "epsilon = true"), "b.toml:3: [budget]: epsilon: must be a number"),
         (HEAD.replace("epsilon = 8", 'epsilon = "8"'), "b.toml:3: [budget]: epsilon: must be a number, not text"),
-        (HEAD.replace("epsilon = 8", "epsilon = [8]"), "b.toml:3: [budget]: epsilon: must be a single value, not a list"),
+        (
+            HEAD.replace("epsilon = 8", "epsilon = [8]"),
+            "b.toml:3: [budget]: epsilon: must be a single value, not a list",
+        ),
         (HEAD.replace("epsilon = 8", "epsilon = 2020-01-01"), "b.toml:3: [budget]: epsilon: must be a single value"),
         (HEAD.replace("epsilon = 8", "epsilon = -1"), "b.toml:3: [budget]: epsilon: -1 is negative"),
         (HEAD.replace("epsilon = 8", "epsilon = 1e400"), "b.toml:3: [budget]: epsilon: 1e400 is too large"),
-        (HEAD.replace("epsilon = 8", "epsilon = 0x" + "f" * 400), "b.toml:3: [budget]: epsilon: the number is too large"),
+        (
+            HEAD.replace("epsilon = 8", "epsilon = 0x" + "f" * 400),
+            "b.toml:3: [budget]: epsilon: the number is too large",
+        ),
         (HEAD.replace("epsilon = 8\n", ""), "b.toml:2: [budget]: epsilon is missing"),
-        (HEAD.replace("1e-5", "1e-400"), "b.toml:4: [budget]: delta: 1e-400 is too small for a double and would be read"),
+        (
+            HEAD.replace("1e-5", "1e-400"),
+            "b.toml:4: [budget]: delta: 1e-400 is too small for a double and would be read",
+        ),
         (HEAD.replace("1e-5", "0"), "b.toml:4: [budget]: delta: 0 is not in (0, 1)"),
         (HEAD.replace("1e-5", "1"), "b.toml:4: [budget]: delta: 1 is not in (0, 1)"),
         (HEAD.replace("1e-5", "0.0e999999999"), "b.toml:4: [budget]: delta: 0 is not in (0, 1)"),
         (HEAD.replace("1e-5", "0." + "1" * 200), "b.toml:4: [budget]: delta: a number of 202 characters"),
-        (HEAD.replace('adjacency = "add-or-remove-one"', ""), "b.toml:2: [budget]: adjacency is missing. A file has no"),
+        (
+            HEAD.replace('adjacency = "add-or-remove-one"', ""),
+            "b.toml:2: [budget]: adjacency is missing. A file has no",
+        ),
         (
             HEAD.replace("add-or-remove-one", "replace_one"),
             'b.toml:5: [budget]: adjacency: "replace_one" is not one of "add-or-remove-one", "replace-one", "zero-out"; '
@@ -238,7 +250,10 @@ def test_a_default_that_is_wrong_is_reported_on_its_own_line() -> None:
         ),
         (HEAD + "epsilonn = 3", 'b.toml:6: [budget]: unknown key "epsilonn"; did you mean "epsilon"?'),
         (HEAD + "adaptive = 1", "b.toml:6: [budget]: adaptive: must be true or false"),
-        (HEAD + "partition_fixed = true", 'b.toml:6: [budget]: unknown key "partition_fixed". It belongs in a [[release]]'),
+        (
+            HEAD + "partition_fixed = true",
+            'b.toml:6: [budget]: unknown key "partition_fixed". It belongs in a [[release]]',
+        ),
         (HEAD + "[releases]\nx = 1", 'b.toml:6: unknown section "releases"; did you mean "release"?'),
         (HEAD + '[release]\nname = "r"', "b.toml:6: a release must be written [[release]]"),
         ("budget = 3\nschema = 1", "b.toml:1: budget must be a table"),
@@ -283,7 +298,10 @@ def test_what_is_wrong_with_the_file(text: str, expected: str) -> None:
         (SGD.replace("1.1", "nan"), '9: release "r": noise_multiplier: nan is not a finite number'),
         (SGD.replace("1.1", "-0.1"), '9: release "r": noise_multiplier: -0.1 is negative'),
         (SGD.replace("10\n", "2e9\n"), '11: release "r": steps: 2000000000 is above 1,000,000,000'),
-        (SGD.replace("steps = 10", 'epochs = "solve"'), '11: release "r": epochs: cannot be "solve"; noise_multiplier, '),
+        (
+            SGD.replace("steps = 10", 'epochs = "solve"'),
+            '11: release "r": epochs: cannot be "solve"; noise_multiplier, ',
+        ),
         (SGD.replace("10", '"solve"') + 'status = "spent"', '11: release "r": steps: a spent release has no unknown'),
         (SGD.replace("steps = 10", ""), '6: release "r": steps, or epochs is missing'),
         (SGD.replace("noise_multiplier", "noise_std"), '9: release "r": noise_std: needs clip_norm beside it'),
@@ -336,7 +354,9 @@ def test_all_problems_come_at_once_in_the_order_of_their_lines() -> None:
 def test_two_unknowns() -> None:
     unknown = SGD.replace("10\n", '"solve"\n')
     text = f'{HEAD}[[release]]\nname = "a"\n{unknown}[[release]]\nname = "b"\n{unknown}'
-    assert only(text).startswith('b.toml:17: release "b": steps: a second "solve"; a file has at most one. The first is')
+    assert only(text).startswith(
+        'b.toml:17: release "b": steps: a second "solve"; a file has at most one. The first is'
+    )
     assert "on line 11" in only(text)
     assert len(problems(f'{HEAD}[[release]]\nname = "a"\n{unknown.replace("1.1", chr(34) + "solve" + chr(34))}')) == 1
 
@@ -373,12 +393,19 @@ def test_names_cannot_break_a_message() -> None:
 )  # fmt: skip
 def test_lines_are_right_behind_strings_arrays_comments_and_dotted_keys(text: str) -> None:
     message = next(problem for problem in problems(text) if "epsilonn" in problem)
-    line = next(number for number, row in enumerate(text.splitlines(), 1) if row.rstrip() in ("epsilonn = 1", "budget.epsilonn = 1"))  # noqa: E501
+    line = next(
+        number
+        for number, row in enumerate(text.splitlines(), 1)
+        if row.rstrip() in ("epsilonn = 1", "budget.epsilonn = 1")
+    )  # noqa: E501
     assert message.startswith(f"b.toml:{line}: [budget]: unknown key")
 
 
 def test_releases_in_an_inline_array() -> None:
-    text = 'release = [\n {name = "a", mechanism = "zcdp", rho = 1},\n\n {name = "b", mechanism = "zcdp", rho = -1} ]\n' + HEAD
+    text = (
+        'release = [\n {name = "a", mechanism = "zcdp", rho = 1},\n\n {name = "b", mechanism = "zcdp", rho = -1} ]\n'
+        + HEAD
+    )
     assert only(text) == 'b.toml:4: release "b": rho: -1 is negative'
 
 

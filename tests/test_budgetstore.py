@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from test_budgetfile import DESIGN, HEAD
 
-from dpbudget.budgetedit import append_release
 from dpbudget.budgetfile import BudgetFileError, load, read
-from dpbudget.budgetstore import create, update
+from dpbudget.budgetfile.edit import append_release
+from dpbudget.budgetfile.store import create, update
 from dpbudget.errors import InputError
 
 APPEND = """
 import sys
-from dpbudget.budgetedit import append_release
+from dpbudget.budgetfile.edit import append_release
 from dpbudget.budgetfile import load
-from dpbudget.budgetstore import update
+from dpbudget.budgetfile.store import update
 path, name, limit = sys.argv[1], sys.argv[2], float(sys.argv[3])
 def change(text):
     spent = sum(entry.parameters["rho"] for entry in load(text, filename=path).releases)
@@ -32,7 +32,7 @@ update(path, change)
 """
 ENDLESS = """
 import sys
-from dpbudget.budgetstore import update
+from dpbudget.budgetfile.store import update
 path, count = sys.argv[1], 0
 while True:
     count += 1
@@ -46,7 +46,8 @@ def files(directory: Path) -> list[str]:
 
 def writers(path: Path, count: int, limit: float) -> list[int]:
     started = [
-        subprocess.Popen([sys.executable, "-c", APPEND, str(path), f"run {index}", str(limit)]) for index in range(count)
+        subprocess.Popen([sys.executable, "-c", APPEND, str(path), f"run {index}", str(limit)])
+        for index in range(count)
     ]
     return [process.wait(timeout=300) for process in started]
 
@@ -104,7 +105,11 @@ def test_a_change_that_raises_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(BudgetFileError, match="not UTF-8"):
         update(path, lambda text: "\ud800")
     update(path, lambda text: text)
-    assert (path.read_text(), path.stat().st_ino, path.stat().st_mtime_ns) == (DESIGN, before.st_ino, before.st_mtime_ns)
+    assert (path.read_text(), path.stat().st_ino, path.stat().st_mtime_ns) == (
+        DESIGN,
+        before.st_ino,
+        before.st_mtime_ns,
+    )
     assert files(tmp_path) == ["b.toml"]
 
 

@@ -23,10 +23,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from dpbudget import importers, safepickle
-from dpbudget.budgetedit import append_release, template
+from dpbudget import importers
 from dpbudget.budgetfile import load, to_releases
+from dpbudget.budgetfile.edit import append_release, template
 from dpbudget.errors import InputError
+from dpbudget.importers import safepickle, states
 from dpbudget.model import Adjacency, Release, SampledGaussian, Sampling
 
 STATES = Path(__file__).parent / "data" / "states"
@@ -133,8 +134,8 @@ def test_a_pickled_accountant_and_numpy_scalars(tmp_path: Path, protocol: int) -
 
 def test_the_mechanism_of_older_versions_is_read_from_the_class_it_names() -> None:
     class_ = safepickle.Opaque("opacus.accountants.rdp.RDPAccountant")
-    assert importers._mechanism(safepickle.Opaque("builtins.getattr", (class_, "mechanism"))) == "rdp"
-    assert importers._mechanism(safepickle.Opaque("builtins.getattr", ("x",))) is None
+    assert states._mechanism(safepickle.Opaque("builtins.getattr", (class_, "mechanism"))) == "rdp"
+    assert states._mechanism(safepickle.Opaque("builtins.getattr", ("x",))) is None
 
 
 class Evil:
@@ -183,7 +184,11 @@ HOSTILE = {
     "a string of exabytes": b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.",
     "colliding keys": b"\x80\x02}(" + b"".join(b"I%d\nN" % (k * (2**61 - 1)) for k in range(200_000)) + b"u.",
     "colliding memo": b"\x80\x02N" + b"".join(b"p%d\n" % (k * (2**61 - 1)) for k in range(200_000)) + b".",
-    "a dict merged a million times": b"\x80\x02}q\0(" + b"X\1\0\0\0aN" * 1000 + b"ucx\ny\n)R" + b"h\0b" * 490_000 + b".",
+    "a dict merged a million times": b"\x80\x02}q\0("
+    + b"X\1\0\0\0aN" * 1000
+    + b"ucx\ny\n)R"
+    + b"h\0b" * 490_000
+    + b".",
     "a list that holds itself": b"\x80\x02]q\0h\0a.",
     "a dict that holds itself": b"\x80\x02}q\0X\1\0\0\0ah\0s.",
     "no stop": b"\x80\x02}",
@@ -205,7 +210,12 @@ HOSTILE = {
     "a zip without a pickle": zipped(b"", "x/other"),
     "a truncated zip": zipped(pickle.dumps({"history": HISTORY}))[:60],
     "a huge directory": zipped(b"")[:-10] + struct.pack("<II", 2**31, 0) + b"\0\0",
-    "a huge zip64 directory": b"PK\3\4" + b"PK\6\6" + b"\0" * 36 + struct.pack("<Q", 2**40) + b"\0" * 8 + zipped(b"")[-22:],
+    "a huge zip64 directory": b"PK\3\4"
+    + b"PK\6\6"
+    + b"\0" * 36
+    + struct.pack("<Q", 2**40)
+    + b"\0" * 8
+    + zipped(b"")[-22:],
     "deep JSON": b"[" * 1_000_000,
     "JSON of a million digits": b'{"history": [[1, 1, 1' + b"0" * 10**6 + b"]]}",
     "JSON with NaN": b'{"history": [[NaN, 0.5, 1]]}',
@@ -422,7 +432,7 @@ def test_csv_rates_are_the_nearest_double(tmp_path: Path) -> None:
         ("sigma,q,steps\n1,2,1\n", "runs.csv:2: sampling_rate: 2 is not in (0, 1]"),
         ("sigma,batch_size,dataset_size,steps\n1,20,10,1\n", "runs.csv:2: batch_size: is above dataset_size"),
         ("sigma,q,steps\n\n#\n1,0.5,1\n1,0.5,x\n2,0,y\n", 'runs.csv:5: steps: "x" is not a number'),
-        ("sigma,q,steps\n\n#\n1,0.5,1\n1,0.5,x\n2,0,y\n", 'runs.csv:6: sampling_rate: 0 is not in (0, 1]'),
+        ("sigma,q,steps\n\n#\n1,0.5,1\n1,0.5,x\n2,0,y\n", "runs.csv:6: sampling_rate: 0 is not in (0, 1]"),
         ("sigma,q,steps\n\n#\n1,0.5,1\n1,0.5,x\n2,0,y\n", 'runs.csv:6: steps: "y" is not a number'),
         ('sigma,q,steps\n"' + "x" * 200_000 + '",1,1', "runs.csv:2: not CSV: field larger than field limit"),
         ("sigma,q,steps\n\0,1,1", "runs.csv:2: "),

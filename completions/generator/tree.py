@@ -21,7 +21,7 @@ from typing import Any
 import typer
 
 from dpbudget.accounting.account import ACCOUNTANTS
-from dpbudget.budgetkeys import MECHANISMS
+from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.cli import app
 from dpbudget.cli.shell import FORMATS
 from dpbudget.model import Adjacency, Sampling

@@ -11,8 +11,8 @@ from typing import Any
 from dpbudget.accounting import account, filter, solve
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.accounting.solve import Solution, Target
-from dpbudget.budgetcheck import file_words
-from dpbudget.budgetdocument import BudgetDocument, BudgetFileError, DocumentRelease, Problem, to_releases
+from dpbudget.budgetfile.document import BudgetDocument, BudgetFileError, DocumentRelease, Problem, to_releases
+from dpbudget.budgetfile.findings import file_words
 from dpbudget.checks import MAX_STEPS
 from dpbudget.errors import Infeasible, InputError, NotCertified
 from dpbudget.model import Adjacency, Guarantee, Release

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dpbudget import budgetedit, budgetfile, budgetstore
+from dpbudget import budgetfile
 from dpbudget.accounting import account, filter, rdp
 from dpbudget.accounting.account import Ledger
+from dpbudget.budgetfile import edit, store
 from dpbudget.errors import InputError
-from dpbudget.imported import CLIPPING_NORM, SENSITIVITY, ImportedState
+from dpbudget.importers.imported import CLIPPING_NORM, SENSITIVITY, ImportedState
 from dpbudget.model import Adjacency, Guarantee, Sampling
 from dpbudget.report import Cell, Quantity, Range, Report, Rounding, Table, interval_json
 
@@ -111,7 +112,7 @@ def entries_text(state: ImportedState) -> str:
     """The entries as TOML."""
     text = ""
     for entry in state.entries:
-        text = budgetedit.append_release(text, entry)
+        text = edit.append_release(text, entry)
     return text
 
 
@@ -125,11 +126,11 @@ def _append(file: str, state: ImportedState) -> None:
                 hint="Keep releases of unlike adjacency in files of their own.",
             )
         for entry in _renamed(state, {release.name for release in document.releases}):
-            text = budgetedit.append_release(text, entry)
+            text = edit.append_release(text, entry)
         budgetfile.load(text, filename=file)
         return text
 
-    budgetstore.update(file, change)
+    store.update(file, change)
 
 
 def _renamed(state: ImportedState, taken: set[str]) -> Sequence[dict[str, Any]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpbudget import budgetedit, budgetfile, budgetstore
+from dpbudget import budgetfile
 from dpbudget.accounting import account
 from dpbudget.answers import budget
-from dpbudget.budgetkeys import MECHANISMS
-from dpbudget.budgetvalues import Decimal
+from dpbudget.budgetfile import edit, store
+from dpbudget.budgetfile.keys import MECHANISMS
+from dpbudget.budgetfile.values import Decimal
 from dpbudget.checks import number
 from dpbudget.errors import DpbudgetError, InputError
 from dpbudget.report import Notice, Report
@@ -79,7 +80,7 @@ def record(
                     f"release {name!r} has an unknown {release.unknown}",
                     hint=f"Run dpbudget solve {file} --write.",
                 )
-            after = budgetedit.set_value(text, release.index, "status", '"spent"')
+            after = edit.set_value(text, release.index, "status", '"spent"')
         elif name in known:
             raise InputError(
                 "name",
@@ -87,7 +88,7 @@ def record(
                 hint="Choose another --name, or drop the run options to mark the planned release as spent.",
             )
         else:
-            after = budgetedit.append_release(text, entry(name, mechanism, given, pairs))
+            after = edit.append_release(text, entry(name, mechanism, given, pairs))
         changed = budgetfile.load(after, filename=file)
         report = budget.status(changed, tolerance=tolerance)
         spent = report.result["spent"].upper
@@ -115,5 +116,5 @@ def record(
         reports.append(report)
         return after
 
-    budgetstore.update(file, change)
+    store.update(file, change)
     return reports[-1]

@@ -141,7 +141,7 @@ def solve(
 
         report = budget.find(document, tolerance=width, digits=digits)
         if write and report.exit_code == 0:
-            from dpbudget import budgetedit, budgetstore
+            from dpbudget.budgetfile import edit, store
 
             entry, key = document.unknown
             text = _text(file)[0]
@@ -149,9 +149,9 @@ def solve(
             def fill(current: str) -> str:
                 if current != text:
                     raise InputError("write", f"{file} was changed meanwhile; nothing is written", hint="Run it again.")
-                return budgetedit.set_value(current, entry.index, key, repr(report.result["value"]))
+                return edit.set_value(current, entry.index, key, repr(report.result["value"]))
 
-            budgetstore.update(file, fill)
+            store.update(file, fill)
         return report
 
     shell.answer(output, build)
@@ -174,7 +174,8 @@ def init(
     """
 
     def build() -> Report:
-        from dpbudget import budgetedit, budgetfile, budgetstore
+        from dpbudget import budgetfile
+        from dpbudget.budgetfile import edit, store
         from dpbudget.model import Adjacency
         from dpbudget.run import UNITS
 
@@ -187,9 +188,9 @@ def init(
             values["epsilon"] = checks.epsilon(checks.number("epsilon", epsilon.epsilon))
         if delta.delta is not None:
             values["delta"] = checks.delta(checks.number("delta", delta.delta))
-        text = budgetedit.template(adjacency=Adjacency(adjacency), unit=unit, **values)
+        text = edit.template(adjacency=Adjacency(adjacency), unit=unit, **values)
         document = budgetfile.load(text, filename=file)
-        budgetstore.create(file, text, overwrite=force)
+        store.create(file, text, overwrite=force)
         from dpbudget.answers import budget
 
         return budget.begun(document)

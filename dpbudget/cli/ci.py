@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpbudget.errors import DpbudgetError, InputError
 
 if TYPE_CHECKING:
-    from dpbudget.budgetdocument import BudgetDocument
+    from dpbudget.budgetfile.document import BudgetDocument
     from dpbudget.report import Report
 
 
@@ -27,9 +27,9 @@ class Channels:
 
     def report(self, report: Report, document: BudgetDocument, text: str) -> None:
         """A verdict was reached. `text` is the budget file, to find lines in."""
+        from dpbudget.budgetfile.tomlscan import scan
         from dpbudget.render import RENDERERS, github, numbers
         from dpbudget.render.style import Style
-        from dpbudget.tomlscan import scan
 
         if self.annotate:
             lines = {("", ""): scan(text).line("budget", "epsilon")}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from errno import EACCES, ELOOP
 from pathlib import Path
 
-from dpbudget.budgetdocument import BudgetFileError, Problem
-from dpbudget.budgetfile import MAX_BYTES, decode
+from dpbudget.budgetfile.document import BudgetFileError, Problem
+from dpbudget.budgetfile.reading import MAX_BYTES, decode
 from dpbudget.errors import InputError
 
 

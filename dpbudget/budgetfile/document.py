@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dpbudget import checks
-from dpbudget.budgetkeys import MECHANISMS
-from dpbudget.budgetvalues import SOLVE, Value, quoted
+from dpbudget.budgetfile.keys import MECHANISMS
+from dpbudget.budgetfile.values import SOLVE, Value, quoted
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Release
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpbudget.budgetcheck import Findings, file_words, where_it_belongs
-from dpbudget.budgetdocument import DocumentRelease, rival_keys, to_releases
-from dpbudget.budgetkeys import COMMON_KEYS, MECHANISMS, MechanismSpec
-from dpbudget.budgetvalues import SOLVE, Value, quoted, suggestion
+from dpbudget.budgetfile.document import DocumentRelease, rival_keys, to_releases
+from dpbudget.budgetfile.findings import Findings, file_words, where_it_belongs
+from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS, MechanismSpec
+from dpbudget.budgetfile.values import SOLVE, Value, quoted, suggestion
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency
 
@@ -74,9 +74,7 @@ class ReleaseReader:
         elif isinstance(name, str):
             self.names[name] = line
 
-    def _mechanism(
-        self, index: int, table: dict[str, Any], where: str, line: int
-    ) -> tuple[str, MechanismSpec | None]:
+    def _mechanism(self, index: int, table: dict[str, Any], where: str, line: int) -> tuple[str, MechanismSpec | None]:
         name = table.get("mechanism", self.defaults.get("mechanism"))
         if name is None:
             hint = "It is one of " + ", ".join(MECHANISMS) + "."
@@ -160,9 +158,7 @@ class ReleaseReader:
             else:
                 self.unknown_at = f"{key} on line {lines[key]}"
 
-    def _release(
-        self, index: int, values: Mapping[str, Value], line: int, lines: Mapping[str, int]
-    ) -> DocumentRelease:
+    def _release(self, index: int, values: Mapping[str, Value], line: int, lines: Mapping[str, int]) -> DocumentRelease:
         return DocumentRelease(
             index=index,
             name=str(values["name"]),

@@ -14,32 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from dpbudget import checks
-from dpbudget.budgetcheck import Findings, where_it_belongs
-from dpbudget.budgetdocument import (
+from dpbudget.budgetfile.document import (
     BudgetDocument,
     BudgetFileError,
     BudgetSection,
-    DocumentRelease,
     Problem,
-    to_releases,
 )
-from dpbudget.budgetkeys import COMMON_KEYS, MECHANISMS
-from dpbudget.budgetrelease import ReleaseReader
-from dpbudget.budgetvalues import SOLVE, Decimal, Key, choice, flag, number, quoted
+from dpbudget.budgetfile.findings import Findings, where_it_belongs
+from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS
+from dpbudget.budgetfile.release import ReleaseReader
+from dpbudget.budgetfile.tomlscan import Layout, scan
+from dpbudget.budgetfile.values import SOLVE, Decimal, Key, choice, flag, number, quoted
 from dpbudget.model import Adjacency
-from dpbudget.tomlscan import Layout, scan
-
-__all__ = [
-    "BudgetDocument",
-    "BudgetFileError",
-    "BudgetSection",
-    "DocumentRelease",
-    "Problem",
-    "decode",
-    "load",
-    "read",
-    "to_releases",
-]
 
 MAX_BYTES = 1_000_000
 SECTIONS = ("schema", "budget", "defaults", "release")

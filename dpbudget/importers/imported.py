@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbudget.budgetdocument import DocumentRelease, one_line, to_releases
-from dpbudget.budgetkeys import MECHANISMS
-from dpbudget.budgetvalues import Value, exact
+from dpbudget.budgetfile.document import DocumentRelease, one_line, to_releases
+from dpbudget.budgetfile.keys import MECHANISMS
+from dpbudget.budgetfile.values import Value, exact
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Release, Sampling
 
@@ -27,7 +27,7 @@ SAYS: Mapping[str, str] = {
 class ImportedState:
     """What a file of another tool says, as entries of a budget file, and what had to be assumed.
 
-    entries: the keys of one [[release]] each, to be written by budgetedit.append_release.
+    entries: the keys of one [[release]] each, to be written by edit.append_release.
     adjacency, unit, delta, max_epsilon: of the tool's configuration; delta and max_epsilon where it holds them.
     accountant: how the tool computes epsilon; `explanation` says why its number differs from a certified one.
     noise_relative_to: what the multipliers were read against: "clipping-norm" or "sensitivity".

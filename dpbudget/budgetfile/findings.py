@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpbudget.budgetdocument import BudgetFileError, Problem
-from dpbudget.budgetkeys import COMMON_KEYS, MECHANISMS
-from dpbudget.budgetvalues import Key, Value, suggestion
+from dpbudget.budgetfile.document import BudgetFileError, Problem
+from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS
+from dpbudget.budgetfile.tomlscan import Layout
+from dpbudget.budgetfile.values import Key, Value, suggestion
 from dpbudget.errors import InputError
-from dpbudget.tomlscan import Layout
 
 MAX_PROBLEMS = 300
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal as Digits
 from pathlib import Path
 
-from dpbudget.budgetdocument import Problem
-from dpbudget.budgetkeys import MECHANISMS
-from dpbudget.budgetvalues import Decimal, Value, exact, quoted, suggestion
+from dpbudget.budgetfile.document import Problem
+from dpbudget.budgetfile.keys import MECHANISMS
+from dpbudget.budgetfile.values import Decimal, Value, exact, quoted, suggestion
 from dpbudget.errors import InputError
-from dpbudget.imported import ImportedState, limited, read_bytes
+from dpbudget.importers.imported import ImportedState, limited, read_bytes
 from dpbudget.model import Adjacency, Sampling
 
 COLUMNS: Mapping[str, str] = {
@@ -109,7 +109,9 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             if any(stripped) and not stripped[0].startswith("#"):
                 yield reader.line_num, stripped
     except UnicodeDecodeError as error:
-        raise InputError("", str(Problem(path.name, 0, f"not UTF-8 text: a bad byte at offset {error.start}"))) from None
+        raise InputError(
+            "", str(Problem(path.name, 0, f"not UTF-8 text: a bad byte at offset {error.start}"))
+        ) from None
     except csvfile.Error as error:
         raise InputError("", str(Problem(path.name, reader.line_num, f"not CSV: {error}"))) from None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dpbudget import checks, derive
-from dpbudget.budgetvalues import Key, Values, choice, exact, flag, number, probability, text, whole
+from dpbudget.budgetfile.values import Key, Values, choice, exact, flag, number, probability, text, whole
 from dpbudget.errors import InputError
 from dpbudget.model import (
     ZCDP,
@@ -116,7 +116,12 @@ def _gaussian(values: Values, adjacency: Adjacency) -> list[Release]:
 
 
 def _laplace(values: Values, adjacency: Adjacency) -> list[Release]:
-    return _one(Laplace(_ratio({"sensitivity": 1, **values}, "scale", "sensitivity")))
+    """Alone, a scale is relative to what one record contributes, as the model has it; a `sensitivity` is the distance of
+    neighbours under the file's adjacency, which the model takes to be twice the contribution under replace-one."""
+    if "sensitivity" not in values:
+        return _one(Laplace(_float(values, "scale")))
+    moves = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    return _one(Laplace(_ratio(values, "scale", "sensitivity") * moves))
 
 
 def truth_probability(epsilon: float, categories: int) -> float:
@@ -183,7 +188,10 @@ MECHANISMS: dict[str, MechanismSpec] = {
     "laplace": MechanismSpec(
         keys={
             "scale": Key(POSITIVE, "scale of the noise", probe=1.0),
-            "sensitivity": Key(POSITIVE, "L1 sensitivity under the file's adjacency; 1 if not given"),
+            "sensitivity": Key(
+                POSITIVE,
+                "L1 sensitivity under the file's adjacency; else the scale is relative to one record",
+            ),
         },
         groups=((("scale",),),),
         build=_laplace,

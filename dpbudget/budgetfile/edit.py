@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
-from dpbudget.budgetvalues import Decimal, Value, quoted
+from dpbudget.budgetfile.tomlscan import Layout, Path, scan
+from dpbudget.budgetfile.values import Decimal, Value, quoted
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency
-from dpbudget.tomlscan import Layout, Path, scan
 
 
 def toml_value(value: Value) -> str:

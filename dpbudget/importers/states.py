@@ -1,4 +1,4 @@
-"""Releases from what other tools wrote: Opacus and Flower accountant states, CSV files of sigma, q, steps.
+"""Releases from Opacus and Flower accountant states.
 
 Files are untrusted: nothing in them is executed, and each ends in an ImportedState or an InputError.
 """
@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dpbudget import checks
-from dpbudget.budgetdocument import one_line
-from dpbudget.budgetvalues import Decimal, Value, finite
+from dpbudget.budgetfile.document import one_line
+from dpbudget.budgetfile.values import Decimal, Value, finite
 from dpbudget.errors import InputError
-from dpbudget.history import csv, read_history
-from dpbudget.imported import (
+from dpbudget.importers.imported import (
     CLIPPING_NORM,
     READINGS,
     SAYS,
@@ -29,10 +28,8 @@ from dpbudget.imported import (
     shown,
     unreadable,
 )
+from dpbudget.importers.safepickle import Opaque, load_checkpoint, numpy_scalar
 from dpbudget.model import Adjacency, Sampling
-from dpbudget.safepickle import Opaque, load_checkpoint, numpy_scalar
-
-__all__ = ["ImportedState", "csv", "flower", "opacus", "read_history"]
 
 
 def opacus(path: str | os.PathLike[str]) -> ImportedState:
@@ -94,7 +91,9 @@ def flower(path: str | os.PathLike[str], *, noise_relative_to: str = CLIPPING_NO
         composition = _mapping(row, where)
         event = _mapping(composition.get("event"), f"{where}: event")
         noise = _scalar(event.get("noise_multiplier"), f"{where}: noise_multiplier")
-        values: dict[str, Value] = {"noise_multiplier": noise if factor == 1 else float(finite("noise_multiplier", noise)) * 2}
+        values: dict[str, Value] = {
+            "noise_multiplier": noise if factor == 1 else float(finite("noise_multiplier", noise)) * 2
+        }
         if sampling is Sampling.FULL_BATCH:
             values["sampling_rate"] = 1
         else:
@@ -206,7 +205,9 @@ def _mechanism(value: object) -> str | None:
         return value if value in SAYS else None
     if isinstance(value, Opaque) and isinstance(value.args, tuple):
         names = [part.name.split(".") for part in value.args if isinstance(part, Opaque)]
-        return next((name[2] for name in names if name[:2] == ["opacus", "accountants"] and name[2:3] and name[2] in SAYS), None)
+        return next(
+            (name[2] for name in names if name[:2] == ["opacus", "accountants"] and name[2:3] and name[2] in SAYS), None
+        )
     return None
 
 
