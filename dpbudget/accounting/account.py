@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpbudget.accounting import composition, contour, gdp, lattice, moments, pairs, rdp, zcdp
+import numpy as np
+
+from dpbudget.accounting import composition, concentrated, contour, gdp, lattice, moments, pairs, rdp, zcdp
 from dpbudget.accounting.pairs import Pair
 from dpbudget.errors import ContradictionError, InputError, NotCertified
 from dpbudget.model import (
+    ZCDP,
     Adjacency,
+    ApproxDP,
     Gaussian,
     Guarantee,
     Interval,
@@ -71,6 +75,20 @@ class Ledger:
         """Why no epsilon is finite; empty where there may be one."""
         silent = any(getattr(mechanism, "noise_multiplier", 1.0) == 0 for mechanism, _ in self.counts)
         return NO_NOISE if silent else ""
+
+    @property
+    def rho(self) -> float:
+        """The sum over releases of which only zCDP is known: rho adds up (Bun, Steinke 2016, Lemma 1.7)."""
+        return sum(count * mechanism.rho for mechanism, count in self.counts if isinstance(mechanism, ZCDP))
+
+    def without_zcdp(self, *instead: Mechanism) -> Ledger:
+        """The releases that have a pair, and others in place of those of which only zCDP is known."""
+        kept = [Release(mechanism, count) for mechanism, count in self.counts if not isinstance(mechanism, ZCDP)]
+        return Ledger.of([*kept, *(Release(mechanism) for mechanism in instead)], self.adjacency)
+
+    def with_gaussians(self) -> Ledger:
+        """The same with every rho-zCDP release a Gaussian one of that rho: a likely case, for estimates."""
+        return self.without_zcdp(Gaussian(1 / math.sqrt(2 * self.rho))) if self.rho > 0 else self.without_zcdp()
 
     @cached_property
     def directions(self) -> Mapping[str, Parts]:
@@ -192,7 +210,31 @@ def _pld(
     )
 
 
+def _pld_with_zcdp(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    rest = ledger.without_zcdp()
+
+    def end(what: Ledger, which: str) -> float | None:
+        found = epsilon(what, delta, tolerance=tolerance).value
+        return found.upper if which == "upper" else found.lower
+
+    def curve(orders: rdp.Array) -> rdp.Array:
+        totals = [rdp.rdp_total(parts, orders) for parts in rest.directions.values()] if rest.counts else []
+        return np.max(totals, axis=0) if totals else np.zeros_like(orders)
+
+    value = concentrated.epsilon(
+        ledger.rho,
+        delta,
+        curve=curve,
+        beside=lambda e, d: end(ledger.without_zcdp(ApproxDP(e, d)), "upper"),
+        gaussian=lambda sigma: end(ledger.without_zcdp(Gaussian(sigma)), "lower"),
+    )
+    reason = "for the worst mechanism with the stated zCDP"
+    return Guarantee("pld", Kind.INTERVAL, value, {"gap": "analysis", "met_tolerance": True, "reason": reason})
+
+
 def _pld_epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    if ledger.rho > 0:
+        return _pld_with_zcdp(ledger, delta, tolerance)
     found = _pld(ledger, delta, tolerance, lattice.certify_epsilon, contour.epsilon)
     if found.value.upper == 0:
         return replace(found, detail={**found.detail, "reason": "delta is above the total variation distance: epsilon is 0"})

@@ -90,6 +90,7 @@ class _Prover:
             return 0.0
         if ledger.unbounded:
             return math.inf
+        ledger = ledger.with_gaussians()
         estimates = [contour.epsilon(parts, self.target.delta) for parts in ledger.directions.values()]
         if all(estimate is not None and math.isfinite(estimate) for estimate in estimates):
             return max(estimate for estimate in estimates if estimate is not None)
