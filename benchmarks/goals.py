@@ -58,11 +58,13 @@ def _tightness(cases: Sequence[Case], epsilon: Result) -> list[Goal]:
     return goals
 
 
-def _speed(epsilon: Result, clock: str) -> list[Goal]:
+def _speed(cases: Sequence[Case], epsilon: Result, clock: str) -> list[Goal]:
+    rows = {case.name: epsilon[case.name] for case in cases if case.name in epsilon}
+
     def ratios(ours: str) -> dict[str, float]:
         return {
             name: row[ours][clock] / row[RIVAL][clock]
-            for name, row in epsilon.items()
+            for name, row in rows.items()
             if _finite(row) and clock in row.get(ours, {}) and clock in row[RIVAL]
         }
 
@@ -166,8 +168,8 @@ def goals(cases: Sequence[Case], results: Result) -> list[Goal]:
     return [
         *_soundness(cases, results["epsilon"]),
         *_tightness(cases, results["epsilon"]),
-        *_speed(results["epsilon"], "wall"),
-        *_speed(results["epsilon"], "cpu"),
+        *_speed(cases, results["epsilon"], "wall"),
+        *_speed(cases, results["epsilon"], "cpu"),
         *_solvers(results.get("solvers", {})),
         *_growth(results.get("growth", {})),
         *_memory(results),

@@ -20,7 +20,7 @@ from benchmarks.pool import ROOT, Pool, Worker
 
 Result = dict[str, Any]
 Say = Callable[[str], None]
-PATIENCE = 3.0  # seconds for the repetitions of one contender on one case
+PATIENCE = 2.0  # seconds for the repetitions of one contender on one case
 WARM_UP = Case("warm-up", 1.0, 0.01, 100, 1e-5)
 
 
