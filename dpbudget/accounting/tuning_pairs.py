@@ -119,7 +119,8 @@ def transform(parts: Parts, log_delta: float, tolerance: float) -> Profile:
         pass
     else:
         return lambda epsilons: np.array([_number(spectrum.bounds(float(e))[1]) for e in epsilons])
-    composition = mesh.upper_composition(parts, log_delta, tolerance if log_delta < -2.0 else 10 * tolerance)
+    loose = log_delta > -2.0 or sum(count for _, count in parts) > 1
+    composition = mesh.upper_composition(parts, log_delta, 10 * tolerance if loose else tolerance)
     return lambda epsilons: lattice_upper(composition, epsilons)
 
 
@@ -198,6 +199,8 @@ class PairsBase:
         return known
 
     def repeated(self, count: int) -> BaseRun:
+        if count == 1:
+            return self
         longer = {name: [(pair, n * count) for pair, n in parts] for name, parts in self.parts.items()}
         return PairsBase(longer, self.floor, self.pure_epsilon * count)
 
