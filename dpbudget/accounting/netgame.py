@@ -24,7 +24,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 from dpbudget.accounting import rdp
-from dpbudget.accounting.pairs import SampledGaussianRemove
+from dpbudget.accounting.gaussian_pairs import SampledGaussianRemove
 from dpbudget.accounting.triples import PROFILE_ERROR, Kernel, boxes, kernels
 from dpbudget.errors import InputError, NotCertified
 
@@ -72,7 +72,7 @@ class Played:
         """Upper bound of delta at epsilon; between grid points v is below its chord."""
         place = -epsilon / self.plan.step - self.plan.low
         i = math.floor(place)
-        if not (0 <= i and i + 1 < self.value.size):
+        if not (i >= 0 and i + 1 < self.value.size):
             raise InputError("epsilon", f"{epsilon} is outside the grid of the game")
         share = math.expm1((place - i) * self.plan.step) / math.expm1(self.plan.step)
         r = math.exp(self.plan.step * (place - i))
@@ -155,7 +155,7 @@ def play(pieces: list[Kernel], steps: int, at: Plan) -> Played:
         padded[: at.left] = w[0]
         padded[at.left : at.left + n] = w
         padded[at.left + n : at.left + n + at.right] = 1 - (1 - w[-1]) * beyond
-        slack += PROFILE_ERROR + unit * math.sqrt(float(padded @ padded))
+        slack += PROFILE_ERROR + unit * math.sqrt(float(np.sum(padded * padded)))
         w = _best_move(rfft(padded), transform, infinite, size, n)
     return Played(at, np.minimum((w + slack) * (1 + 1e-11 * steps), 1.0), len(pieces), slack)
 

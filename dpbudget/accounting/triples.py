@@ -10,6 +10,7 @@ angle: u = 2C sin z, v = 2C sin y, w = 2C sin x, x + y + z = pi. Statements and 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -138,10 +139,10 @@ def boxes(edges: Sequence[float]) -> Iterator[Box]:
     edges: increasing from 0 to 1, in units of pi/2, of the cuts of both angles.
     """
     cuts = [math.pi / 2 * edge for edge in edges]
-    if not (len(cuts) >= 2 and cuts[0] == 0 and edges[-1] == 1 and all(a < b for a, b in zip(cuts, cuts[1:], strict=False))):
+    if not (len(cuts) >= 2 and cuts[0] == 0 and edges[-1] == 1 and all(a < b for a, b in itertools.pairwise(cuts))):
         raise InputError("edges", "the edges must increase from 0 to 1")
-    for y_low, y_high in zip(cuts, cuts[1:], strict=False):
-        for z_low, z_high in zip(cuts, cuts[1:], strict=False):
+    for y_low, y_high in itertools.pairwise(cuts):
+        for z_low, z_high in itertools.pairwise(cuts):
             if y_high + z_high >= math.pi / 2 - 1e-12:
                 low, left = max(y_low, math.pi / 2 - z_high), max(z_low, math.pi / 2 - y_high)
                 yield Box(min(low, y_high), y_high, min(left, z_high), z_high)
