@@ -2,49 +2,84 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from dpbudget.accounting import fourier, lattice
+import numpy as np
+
+from dpbudget.accounting import fourier, lattice, rdp
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.accounting.pairs import Pair
 from dpbudget.accounting.tradeoff import Ends, Profile, largest
 from dpbudget.errors import NotCertified
 
-TOLERANCE = 1e-5  # of the sum that is built; its ends are much closer near the epsilon that it was built for
+TOLERANCE = 1e-5
+FINER = 1e-6  # asked of the sums that are shared, so that they stay sharp some way from where they were built
 SHARP = 1e-7
 NEIGHBOURS = 3
+LOG_NOTHING = -690.0
+NOTHING = 1e-100
 
 
 class SharedDelta:
     """Certified ends of delta at any epsilon >= 0 for one composition. parts: (pair, count), at least one.
 
-    Ends of an earlier sum are taken if they are relatively SHARP at the new epsilon, which they are some way around the
-    epsilon that it was built for; else a new one is built, or `lattice.certify_delta` asked where there is none.
+    Ends of an earlier sum are taken if they are relatively SHARP at the new epsilon, or almost as sharp as where it was
+    built, which they are some way around; else a new one is built, or `lattice.certify_delta` asked where none is sharp.
     """
 
     def __init__(self, parts: Sequence[tuple[Pair, int]]) -> None:
         self.parts = [(pair, count) for pair, count in parts if count]
-        self.built: list[tuple[float, fourier.Spectrum]] = []
+        self.built: list[tuple[float, fourier.Spectrum, float]] = []
         self.smooth = sum(count for _, count in self.parts) > 1
 
+        self.top = self._top()
+
+    def _top(self) -> float:
+        """A loss that the sum exceeds with probability <= steps x e^LOG_NOTHING; inf where an infinite loss may occur."""
+        total = 0.0
+        for pair, count in self.parts:
+            if pair.infinite_mass > 0.0:
+                return math.inf
+            ends = [loss for loss, _ in pair.atoms]
+            end = pair.support(LOG_NOTHING)[1]
+            if math.isfinite(end):
+                ends.append(float(pair.loss(np.array([end]))[0]))
+            total += count * max(ends)
+        return total + 1e-12 * abs(total)
+
     def __call__(self, epsilon: float) -> Ends:
-        for _, spectrum in sorted(self.built, key=lambda item: abs(item[0] - epsilon))[:NEIGHBOURS]:
+        return self.ends(epsilon)
+
+    def ends(self, epsilon: float, ignore: float = 0.0) -> Ends:
+        """(lower, upper) of delta; ends that only show delta <= ignore will do, which saves most of the work."""
+        if epsilon >= self.top:
+            return 0.0, min(1.0, sum(count for _, count in self.parts) * math.exp(LOG_NOTHING) * 1.01)
+        for _, spectrum, width in sorted(self.built, key=lambda item: abs(item[0] - epsilon))[:NEIGHBOURS]:
             low, high = spectrum.bounds(epsilon)
-            if 0.0 <= high - low <= SHARP * high:
+            if 0.0 <= high - low <= max(SHARP, 2 * width) * high or 0.0 <= low <= high <= ignore:
                 return low, high
+        if epsilon > 0.7 * self.top:
+            # Close to the largest loss delta is beyond any use, and the tilt that would reach it has no bound.
+            bound = rdp.delta(self.parts, epsilon).delta
+            if bound < max(NOTHING, ignore):
+                return 0.0, bound
         if self.smooth and self._build(epsilon):
-            low, high = self.built[-1][1].bounds(epsilon)
-            if 0.0 <= high - low <= TOLERANCE * high:
-                return low, high
+            return self.built[-1][1].bounds(epsilon)
         found = lattice.certify_delta(self.parts, epsilon, tolerance=TOLERANCE)
         return found.lower, found.upper
 
     def _build(self, epsilon: float) -> bool:
+        """Whether a sum was built at epsilon that is sharp there."""
         try:
             log_delta = fourier.chernoff_log_delta(self.parts, epsilon)
-            self.built.append((epsilon, fourier.build(self.parts, log_delta, epsilon, TOLERANCE)))
+            spectrum = fourier.build(self.parts, log_delta, epsilon, FINER)
         except (fourier.TooRough, NotCertified):
             return False
+        low, high = spectrum.bounds(epsilon)
+        if not (0.0 <= high - low <= TOLERANCE * high):
+            return False
+        self.built.append((epsilon, spectrum, (high - low) / high if high > 0.0 else 0.0))
         return True
 
 

@@ -30,6 +30,7 @@ DeltaEnds = Callable[[float], Ends]
 ROUND = 1e-15  # a few units of round-off, of numbers up to 1
 MOST = 690.0  # e^x stays finite
 ROUNDS = 40
+NEGLIGIBLE = 1e-3  # a direction this much below another need not be known any better
 
 
 class Profile:
@@ -50,6 +51,16 @@ class Profile:
             self._seen[epsilon] = (low, high)
         return self._seen[epsilon]
 
+    def unless_below(self, epsilon: float, ignore: float) -> Ends:
+        """As `at`, but ends that only show delta <= ignore will do; those are not kept."""
+        rough = getattr(self._source, "ends", None)
+        if epsilon in self._seen or rough is None or not ignore > 0.0:
+            return self.at(epsilon)
+        low, high = (float(end) for end in rough(epsilon, ignore))
+        if not (0.0 <= low <= high <= 1.0):
+            raise NotCertified(f"delta at {epsilon:g} is not certified: [{low!r}, {high!r}]")
+        return low, high
+
     def points(self) -> tuple[Array, Array, Array]:
         """(epsilon, lower, upper) of all that was evaluated, epsilon increasing; shapes (n,)."""
         table = np.array(sorted((e, *ends) for e, ends in self._seen.items())).reshape(-1, 3)
@@ -60,8 +71,11 @@ def largest(profiles: list[Profile]) -> Profile:
     """The pointwise maximum: the profile that covers every direction at once."""
 
     def source(epsilon: float) -> Ends:
-        ends = [profile.at(epsilon) for profile in profiles]
-        return max(low for low, _ in ends), max(high for _, high in ends)
+        low, high = profiles[0].at(epsilon)
+        for profile in profiles[1:]:
+            other = profile.unless_below(epsilon, (1.0 - NEGLIGIBLE) * low)
+            low, high = max(low, other[0]), max(high, other[1])
+        return low, high
 
     return profiles[0] if len(profiles) == 1 else Profile(source)
 

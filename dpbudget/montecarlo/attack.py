@@ -30,6 +30,7 @@ Mechanism = Callable[[np.random.Generator, bool, int], Array]
 BLOCK = 50_000
 HELD_OUT = 0.25
 THRESHOLDS = 2000
+LARGEST = 1e300
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def from_counts(tp: int, fp: int, tn: int, fn: int, *, delta: float, confidence:
     delta: in [0, 1).  confidence: in (0, 1), of the whole statement.  Errs downwards only.
     """
     for name, count in (("tp", tp), ("fp", fp), ("tn", tn), ("fn", fn)):
-        if isinstance(count, bool) or int(count) != count or not count >= 0:
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
             raise InputError(name, f"{count!r} is not a count")
     if tp + fn == 0 or fp + tn == 0:
         raise InputError("counts", "need at least one run with the record and one without")
@@ -229,7 +230,7 @@ def _scores(values: Array, name: str) -> Array:
     scores = np.asarray(values, dtype=np.float64).ravel()
     if scores.size == 0 or np.isnan(scores).any():
         raise InputError(name, "holds no scores, or one that is not a number")
-    return scores
+    return np.clip(scores, -LARGEST, LARGEST)  # infinite scores are as good as any, but have no middle
 
 
 def _split(scores: Array, rng: np.random.Generator) -> tuple[Array, Array]:
