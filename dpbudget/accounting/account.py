@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from dpbudget.model import (
 
 Parts = list[tuple[Pair, int]]
 DEFAULT_TOLERANCE = 1e-5
+NARROW = 1e-7
+"""Relative width below which the middle of a certified interval is as good an estimate as the contour's value."""
 NO_NOISE = "no noise is added: the output reveals a record, and no epsilon is finite"
 
 
@@ -163,8 +165,18 @@ def _estimate(name: str, value: float, **detail: object) -> Guarantee:
 # --- certified two-sided accounting ------------------------------------------------------------------------------
 
 
-def _estimate_inside(estimate: float | None, bracket: lattice.Bracket) -> float | None:
-    """A contour value outside the certified interval is worthless; it is dropped, never the certificate."""
+def _estimate_inside(
+    bracket: lattice.Bracket, parts: Parts, argument: float, contour_at: Callable[[Parts, float], float | None]
+) -> float | None:
+    """The middle of a narrow interval; inside a wider one the contour's value, where it has one that lies there.
+
+    A contour value outside the certified interval is worthless: it is dropped, never the certificate.
+    """
+    if not math.isfinite(bracket.upper):
+        return None
+    if bracket.upper - bracket.lower <= NARROW * bracket.upper:
+        return (bracket.lower + bracket.upper) / 2
+    estimate = contour_at(parts, argument)
     if estimate is None or not bracket.lower <= estimate <= bracket.upper:
         return None
     return estimate
@@ -175,18 +187,17 @@ def _pld(
     argument: float,
     tolerance: float,
     certify: Callable[..., lattice.Bracket],
-    guess: Callable[[Parts, float], float | None],
+    contour_at: Callable[[Parts, float], float | None],
 ) -> Guarantee:
     directions: dict[str, Interval] = {}
     detail: dict[str, object] = {}
     met = True
     attained = True
     for name, parts in ledger.directions.items():
-        estimate = guess(parts, argument)
-        bracket = certify(parts, argument, tolerance=tolerance, guess=estimate)
+        bracket = certify(parts, argument, tolerance=tolerance)
         if not bracket.lower <= bracket.upper:
             raise ContradictionError(f"the certified ends are crossed: [{bracket.lower!r}, {bracket.upper!r}]")
-        directions[name] = Interval(bracket.lower, bracket.upper, _estimate_inside(estimate, bracket))
+        directions[name] = Interval(bracket.lower, bracket.upper, _estimate_inside(bracket, parts, argument, contour_at))
         detail[name] = dict(bracket.detail)
         met = met and bracket.met_tolerance
         attained = attained and all(pair.tight for pair, _ in parts)
@@ -210,23 +221,23 @@ def _pld(
     )
 
 
+@lru_cache(maxsize=256)
+def _curve(pair: Pair) -> rdp.Array:
+    return rdp.rdp_curve(pair, concentrated.ORDERS)
+
+
 def _pld_with_zcdp(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    """An (e, d)-DP release is e-DP apart from an event of probability d (Kairouz, Oh, Viswanath 2015, arXiv:1311.0776)."""
     rest = ledger.without_zcdp()
-
-    def end(what: Ledger, which: str) -> float | None:
-        found = epsilon(what, delta, tolerance=tolerance).value
-        return found.upper if which == "upper" else found.lower
-
-    def curve(orders: rdp.Array) -> rdp.Array:
-        totals = [rdp.rdp_total(parts, orders) for parts in rest.directions.values()] if rest.counts else []
-        return np.max(totals, axis=0) if totals else np.zeros_like(orders)
-
+    pure = [Release(PureDP(m.epsilon) if isinstance(m, ApproxDP) else m, count) for m, count in rest.counts]
+    directions = Ledger.of(pure, ledger.adjacency).directions.values()
+    totals = [np.sum([count * _curve(pair) for pair, count in parts], axis=0) for parts in directions]
     value = concentrated.epsilon(
         ledger.rho,
         delta,
-        curve=curve,
-        beside=lambda e, d: end(ledger.without_zcdp(ApproxDP(e, d)), "upper"),
-        gaussian=lambda sigma: end(ledger.without_zcdp(Gaussian(sigma)), "lower"),
+        curve=np.max(totals, axis=0) if rest.counts else None,
+        failure=sum(count * m.delta for m, count in rest.counts if isinstance(m, ApproxDP)),
+        gaussian=lambda sigma: epsilon(ledger.without_zcdp(Gaussian(sigma)), delta, tolerance=tolerance).value.lower,
     )
     reason = "for the worst mechanism with the stated zCDP"
     return Guarantee("pld", Kind.INTERVAL, value, {"gap": "analysis", "met_tolerance": True, "reason": reason})

@@ -17,6 +17,10 @@ from dpbudget.errors import ContradictionError, InputError, NotCertified
 
 Parts = Sequence[tuple[Pair, int]]
 Ends = tuple[float, float, dict[str, object]]
+Engine = Callable[["Bracket | None"], Ends]
+
+SHARP = 1e-7
+"""Fourier inversion costs the same at any tolerance down to here; its middle then serves as the estimate."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,27 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
         return _bracket((low, high, {"method": "closed form"}), tolerance)
     if _total_variation(kept) <= delta:
         return Bracket(0.0, 0.0, True, {"method": "closed form"})
+    log_delta = float(np.log(delta))
+
+    def by_fourier(near: float | None, share: float) -> Ends:
+        spectrum = fourier.build(kept, log_delta, near, min(tolerance, SHARP), share=share)
+        return *fourier.epsilon_bounds(spectrum, delta), fourier.detail(spectrum)
+
+    def jump(best: Bracket | None) -> float | None:
+        found = fourier.single_jump_epsilon(kept, log_delta)
+        return found if 0 < found < (best.upper if best else np.inf) else _finite_upper(best)
+
     return _first_sharp(
         [
-            lambda: _fourier_epsilon(kept, delta, tolerance, 1e-3),
-            lambda: _fourier_epsilon(kept, delta, tolerance, 1e-7),
-            lambda: mesh.mesh_epsilon(kept, delta, tolerance),
+            lambda best: by_fourier(None, 1e-3),
+            lambda best: by_fourier(jump(best), 1e-5),
+            lambda best: by_fourier(_finite_upper(best), 1e-5),
+        ],
+        [
+            lambda best: mesh.mesh_epsilon(kept, delta, tolerance),
+            lambda best: mesh.mesh_epsilon(kept, delta, tolerance, jump(best)),
+            lambda best: mesh.mesh_epsilon(kept, delta, tolerance, _finite_upper(best)),
+            lambda best: _crude(kept, delta),
         ],
         tolerance,
     )
@@ -81,12 +101,17 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
         low, high = closed_form.delta_interval(kept[0][0], epsilon)
         return _bracket((low, high, {"method": "closed form"}), tolerance)
     log_delta = fourier.chernoff_log_delta(kept, epsilon)
+
+    def by_fourier(level: float, share: float) -> Ends:
+        spectrum = fourier.build(kept, level, epsilon, min(tolerance, SHARP), of_delta=True, share=share)
+        return *spectrum.bounds(epsilon), fourier.detail(spectrum)
+
+    def level(best: Bracket | None) -> float:
+        return float(np.log(best.upper)) if best and best.upper > 0 else log_delta
+
     return _first_sharp(
-        [
-            lambda: _fourier_delta(kept, epsilon, log_delta, tolerance, 1e-3),
-            lambda: _fourier_delta(kept, epsilon, log_delta, tolerance, 1e-7),
-            lambda: mesh.mesh_delta(kept, epsilon, log_delta, tolerance),
-        ],
+        [lambda best: by_fourier(level(best), 1e-3), lambda best: by_fourier(level(best), 1e-5)],
+        [lambda best: mesh.mesh_delta(kept, epsilon, level(best), tolerance)] * 2,
         tolerance,
     )
 
@@ -121,16 +146,14 @@ def _log_finite(parts: Parts) -> float:
     return float(sum(n * np.log1p(-p.infinite_mass) if p.infinite_mass < 1 else -np.inf for p, n in parts))
 
 
-def _fourier_epsilon(parts: Parts, delta: float, tolerance: float, share: float) -> Ends:
-    spectrum = fourier.build(parts, float(np.log(delta)), None, tolerance, share)
-    low, high = fourier.epsilon_bounds(spectrum, delta)
-    return low, high, fourier.detail(spectrum)
+def _crude(parts: Parts, delta: float) -> Ends:
+    """What is certain where no engine copes: one exponential moment above, the largest single step below."""
+    low = max((closed_form.epsilon_interval(p, delta)[0] for p, _ in parts if closed_form.has_closed_form(p)), default=0.0)
+    return low, fourier.chernoff_epsilon(parts, delta), {"method": "moment bound"}
 
 
-def _fourier_delta(parts: Parts, epsilon: float, log_delta: float, tolerance: float, share: float) -> Ends:
-    spectrum = fourier.build(parts, log_delta, epsilon, tolerance, share)
-    low, high = spectrum.bounds(epsilon)
-    return low, high, fourier.detail(spectrum)
+def _finite_upper(best: Bracket | None) -> float | None:
+    return best.upper if best and 0 < best.upper < np.inf else None
 
 
 def _bracket(ends: Ends, tolerance: float) -> Bracket:
@@ -140,27 +163,30 @@ def _bracket(ends: Ends, tolerance: float) -> Bracket:
     return Bracket(low, high, bool(high - low <= tolerance * high), detail)
 
 
-def _first_sharp(engines: Sequence[Callable[[], Ends]], tolerance: float) -> Bracket:
-    """The first engine that meets the tolerance, else the intersection of what all of them proved."""
+def _first_sharp(smooth: Sequence[Engine], rough: Sequence[Engine], tolerance: float) -> Bracket:
+    """The first engine that meets the tolerance, else the intersection of what all of them proved.
+
+    Each is handed the best interval so far. The rest of a family is skipped once one of it gives up.
+    """
     best: Bracket | None = None
     reasons = []
-    rough = False
-    for index, engine in enumerate(engines):
-        if rough and index < len(engines) - 1:
-            continue
-        try:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-                found = _bracket(engine(), tolerance)
-        except (fourier.TooRough, NotCertified) as why:
-            rough = True
-            reasons.append(str(why))
-            continue
-        if best is not None:
-            low, high = max(best.lower, found.lower), min(best.upper, found.upper)
-            found = _bracket((low, high, dict(found.detail if found.upper <= best.upper else best.detail)), tolerance)
-        if found.met_tolerance:
-            return found
-        best = found
+    for family in (smooth, rough):
+        for engine in family:
+            try:
+                with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+                    found = _bracket(engine(best), tolerance)
+            except (fourier.TooRough, NotCertified) as why:
+                reasons.append(str(why))
+                if family is smooth:
+                    break
+                continue
+            if best is not None:
+                low, high = max(best.lower, found.lower), min(best.upper, found.upper)
+                sharper = found if found.upper <= best.upper else best
+                found = _bracket((low, high, dict(sharper.detail)), tolerance)
+            if found.met_tolerance:
+                return found
+            best = found
     if best is None:
         raise NotCertified("; ".join(filter(None, reasons)) or "no engine reached a bound")
     return best

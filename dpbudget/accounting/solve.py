@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpbudget.accounting import account, contour
+from dpbudget.accounting import account, lattice
 from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger, Parallel
 from dpbudget.accounting.search import DecimalGrid, crossing, least, most
 from dpbudget.checks import MAX_STEPS
@@ -15,6 +15,7 @@ from dpbudget.model import Guarantee, Kind
 
 LEAST_SIGMA, MOST_SIGMA = 1e-3, 1e12
 LEAST_RATE = 1e-12
+STEER_TOLERANCE = 1e-4
 Account = Ledger | Parallel
 
 
@@ -91,14 +92,14 @@ class _Prover:
         if ledger.unbounded:
             return math.inf
         ledger = ledger.with_gaussians()
-        estimates = [contour.epsilon(parts, self.target.delta) for parts in ledger.directions.values()]
-        if all(estimate is not None and math.isfinite(estimate) for estimate in estimates):
-            return max(estimate for estimate in estimates if estimate is not None)
         try:
-            rough = account.epsilon(ledger, self.target.delta, accountant="rdp")
+            rough = [
+                lattice.certify_epsilon(parts, self.target.delta, tolerance=STEER_TOLERANCE)
+                for parts in ledger.directions.values()
+            ]
         except NotCertified:
             return math.inf
-        return math.inf if rough.value.upper is None else rough.value.upper
+        return max((found.lower + found.upper) / 2 for found in rough)
 
     def solution(self, value: float, beside: float | None) -> Solution:
         found = self.guarantee(value)
