@@ -25,6 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60, help="seconds for one answer of a peer (60)")
     parser.add_argument("--solver-limit", type=float, default=120, help="seconds for one calibration of a peer (120)")
     parser.add_argument("--every", type=int, default=1, help="take every n-th case only, for a quick look")
+    parser.add_argument("--slow-every", type=int, default=1, help="ask the slow peers every n-th of them only")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="these contenders beside the two that goals compare")
     parser.add_argument("--sections", nargs="*", metavar="NAME", help="measure these anew, keep the last of the others")
     parser.add_argument("--render", action="store_true", help="measure nothing, show the last results again")
@@ -46,7 +47,7 @@ def _sections(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, A
     return {
         "versions": lambda: measure.versions(names),
         "processes": lambda: measure.processes(rounds + 2, _say),
-        "epsilon": lambda: measure.epsilons([*known, *cases.hard()], names, rounds, limit, _say),
+        "epsilon": lambda: measure.epsilons([*known, *cases.hard()], names, rounds, limit, _say, options.slow_every),
         "solvers": lambda: measure.solvers(rounds, options.solver_limit, _say),
         "growth": lambda: measure.growth([n for n in GROWING if n in names], rounds, limit, _say),
     }

@@ -23,7 +23,11 @@ PRV_EPS_ERROR = 0.01  # what Opacus asks of the same algorithm
 
 @dataclass(frozen=True)
 class Contender:
-    """`gives`: what kind of answer it is, by its own documentation. `setting`: what was chosen, defaults otherwise."""
+    """One accountant, or one setting of it.
+
+    gives: what kind of answer it is, by its own documentation. setting: what was chosen, defaults otherwise.
+    slow: may be asked a part of the questions only, where time is short.
+    """
 
     name: str
     package: str
@@ -31,6 +35,7 @@ class Contender:
     setting: str
     load: Callable[[], Ask]
     load_solver: Callable[[], Solve] | None = None
+    slow: bool = False
 
     @property
     def version(self) -> str:
@@ -208,8 +213,11 @@ CONTENDERS = {
             "interval and estimate",
             "eps_error 0.01, delta_error delta / 1000",
             _prv,
+            slow=True,
         ),
-        Contender("Opacus PRV", "opacus", "upper bound", "defaults (eps_error 0.01)", _opacus("prv"), _opacus_sigma),
+        Contender(
+            "Opacus PRV", "opacus", "upper bound", "defaults (eps_error 0.01)", _opacus("prv"), _opacus_sigma, slow=True
+        ),
         Contender("Opacus RDP", "opacus", "upper bound (RDP)", "default orders", _opacus("rdp")),
         Contender("dp-accelerator", "dp-accelerator", "upper bound (RDP)", "its orders", _accelerator),
     )

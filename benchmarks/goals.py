@@ -62,10 +62,11 @@ def _speed(cases: Sequence[Case], epsilon: Result, clock: str) -> list[Goal]:
     rows = {case.name: epsilon[case.name] for case in cases if case.name in epsilon}
 
     def ratios(ours: str) -> dict[str, float]:
+        """Where we have no answer and the rival has, the ratio is infinite."""
         return {
-            name: row[ours][clock] / row[RIVAL][clock]
+            name: row[ours].get(clock, math.inf) / row[RIVAL][clock]
             for name, row in rows.items()
-            if _finite(row) and clock in row.get(ours, {}) and clock in row[RIVAL]
+            if _finite(row) and ours in row
         }
 
     def median(what: str, ours: str, most: float) -> Goal:

@@ -77,14 +77,20 @@ def _summary(first: Result, again: Sequence[Result]) -> Result:
     }
 
 
-def epsilons(questions: Sequence[Case], names: Sequence[str], rounds: int, limit: float, say: Say) -> Result:
-    """Answers and warm times: {case: {contender: {"value": [lower, estimate, upper], "wall", "cpu"} or {"error"}}}."""
+def epsilons(
+    questions: Sequence[Case], names: Sequence[str], rounds: int, limit: float, say: Say, slow_every: int = 1
+) -> Result:
+    """Answers and warm times: {case: {contender: {"value": [lower, estimate, upper], "wall", "cpu"} or {"error"}}}.
+
+    The slow contenders are asked every `slow_every`-th question.
+    """
     found: Result = {}
     with Pool(list(names)) as pool:
         for name in names:
             pool.workers[name].ask("epsilon", limit, **WARM_UP.question(), round=0)
-        for case in questions:
-            found[case.name] = _interleaved(pool, names, "epsilon", case.question(), rounds, limit)
+        for index, case in enumerate(questions):
+            asked = [name for name in names if index % slow_every == 0 or not CONTENDERS[name].slow]
+            found[case.name] = _interleaved(pool, asked, "epsilon", case.question(), rounds, limit)
             say(f"{case.name}: {case.label}")
     return found
 
