@@ -108,6 +108,9 @@ def _floor_crossing(profile: Profile, floor: float) -> Ends:
             inside = middle
         else:
             outside = middle
+    back = 1e-8
+    while back < 1.0 and profile.at(outside * (1 - back))[0] < floor and profile.at(outside * (1 - back))[1] > 0.0:
+        back *= 4.0
     epsilon, low, _ = profile.points()
     proven = epsilon[low >= floor]
     return (float(proven.max()) if proven.size else -1.0), outside

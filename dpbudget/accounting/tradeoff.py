@@ -30,6 +30,7 @@ DeltaEnds = Callable[[float], Ends]
 ROUND = 1e-15  # a few units of round-off, of numbers up to 1
 MOST = 690.0  # e^x stays finite
 ROUNDS = 40
+WIDEST = 0.05  # keeps a tiny FNR to about 1e-3 of itself where the TPR is next to 1
 NEGLIGIBLE = 1e-3  # a direction this much below another need not be known any better
 
 
@@ -160,13 +161,11 @@ class Curve:
         if fpr == 1.0:
             return Point(1.0, (1.0, 1.0), (0.0, 0.0))
         coarse = self._bracketing(fpr)
-        best, bend = self._locate(coarse, fpr)
+        best, bend = self._locate(coarse, fpr, tolerance)
         found = self._ends(coarse, fpr)
-        # Between points h apart the envelope misses about 0.8 bend h^2 of the value, and what the ends of delta leave
-        # open counts whole; wider spacings help where the ends are loose.
-        scale = self._value(best, fpr) / bend if bend > 0.0 else 0.0
-        for h in (math.sqrt(0.3 * tolerance * scale * factor) for factor in (1.0, 9.0, 81.0, 729.0, 1 / 9.0)):
-            if not 1e-7 < h < 1.0:
+        spacing = _spacing(tolerance, self._value(best, fpr), bend)
+        for h in (spacing * factor for factor in (1.0, 3.0, 9.0, 27.0, 0.3)):  # wider ones help where the ends are loose
+            if not 1e-9 < h < 1.0:
                 continue
             # 0 stays a point, since the two sides of y = 1 meet there.
             first = h * math.floor(best / h) if abs(best) < 5 * h else best
@@ -196,23 +195,31 @@ class Curve:
             xs.insert(0, max(-MOST, 2 * xs[0]))
         return sorted(set(xs))
 
-    def _locate(self, coarse: list[float], fpr: float) -> tuple[float, float]:
-        """(x, bend): about where the value is least, and half its second derivative there."""
+    def _locate(self, coarse: list[float], fpr: float, tolerance: float) -> tuple[float, float]:
+        """(x, bend): about where the value is least, and half its second derivative there.
+
+        Parabolas through the best three points, every third time a halving of the wider side, until the three are as
+        close as the points that will prove the value.
+        """
         xs = list(coarse)
         bend = 0.0
         for turn in range(ROUNDS):
             i = min(range(len(xs)), key=lambda j: self._value(xs[j], fpr))
             lo, mid, hi = xs[max(i - 1, 0)], xs[i], xs[min(i + 1, len(xs) - 1)]
-            if hi - lo < 2e-3 or lo == mid or mid == hi:
+            if lo == mid or mid == hi:
                 break
             a, b, c = (self._value(x, fpr) for x in (lo, mid, hi))
             p, r = (b - a) / (mid - lo), (c - b) / (hi - mid)
             bend = (r - p) / (hi - lo)
-            vertex = (lo + mid) / 2 - p / (2 * bend) if bend > 0.0 else mid
-            if turn % 3 == 2 or not lo < vertex < hi or abs(vertex - mid) < 5e-4:
-                vertex = mid + 7e-4 if hi - mid > mid - lo else mid - 7e-4
-                if turn % 3 == 2:
-                    vertex = (mid + hi) / 2 if hi - mid > mid - lo else (lo + mid) / 2
+            close = _spacing(tolerance, b, bend)
+            if hi - lo <= 4 * close or not bend > 0.0:
+                break
+            vertex = (lo + mid) / 2 - p / (2 * bend)
+            wider = (mid + hi) / 2 if hi - mid > mid - lo else (lo + mid) / 2
+            if turn % 3 == 2 or not lo < vertex < hi:
+                vertex = wider
+            elif abs(vertex - mid) < close:
+                vertex = mid + math.copysign(min(close, abs(wider - mid)), wider - mid)
             xs = sorted({*xs, vertex})
         return xs[min(range(len(xs)), key=lambda j: self._value(xs[j], fpr))], bend
 
@@ -229,16 +236,21 @@ class Curve:
         before_z = (1.0 / y[1], float(1.0 - 1.0 / y[1] + a[1, 1] / y[1])) if y.size > 1 else (0.0, 1.0)
         corner, floor = envelope(y, a[:, 0], a[:, 1], before_y)
         corner_z, floor_z = envelope(z, b[:, 0], b[:, 1], before_z)
-        tpr_low = min(1.0, float(np.min(floor + corner * fpr)))
-        tpr_high = min(1.0, float(np.min(a[:, 1] + y * fpr)))
-        fnr_high = max(0.0, 1.0 - tpr_low, float(np.max((1.0 - floor_z - fpr) / corner_z)))
-        fnr_low = max(0.0, 1.0 - tpr_high, float(np.max((1.0 - b[:, 1] - fpr) / z)))
-        tpr_low, tpr_high = min(tpr_low, 1.0 - fnr_high), min(tpr_high, 1.0 - fnr_low)
-        # No test is worse than a coin: TPR >= FPR.
-        tpr_low = max(fpr, tpr_low * (1 - 4 * ROUND) - (ROUND if tpr_low > 0.5 else 0.0), 0.0)
-        tpr_high = min(1.0, tpr_high * (1 + 4 * ROUND))
-        fnr = (max(0.0, fnr_low - 2 * ROUND), min(1.0 - fpr, fnr_high + 2 * ROUND))
-        return Point(fpr, (min(tpr_low, tpr_high), tpr_high), (min(fnr), fnr[1]))
+        # Each side of y = 1 in the form that loses no digit: TPR for y >= 1, FNR for y <= 1.
+        steep_low, steep_high = float(np.min(floor + corner * fpr)), float(np.min(a[:, 1] + y * fpr))
+        flat_high, flat_low = float(np.max((1.0 - floor_z - fpr) / corner_z)), float(np.max((1.0 - b[:, 1] - fpr) / z))
+        tpr_low = min(steep_low * (1 - ROUND), 1.0 - flat_high - ROUND)
+        tpr_high = min(steep_high * (1 + ROUND), 1.0 - flat_low + ROUND, 1.0)
+        fnr_low = max(flat_low - ROUND, 1.0 - steep_high - ROUND, 0.0)
+        fnr_high = max(flat_high, 1.0 - steep_low) + ROUND
+        # No test need be worse than a coin.
+        tpr_low, fnr_high = min(max(tpr_low, fpr), tpr_high), min(fnr_high, 1.0 - fpr + ROUND)
+        return Point(fpr, (tpr_low, tpr_high), (min(fnr_low, fnr_high), fnr_high))
+
+
+def _spacing(tolerance: float, value: float, bend: float) -> float:
+    """The distance between points at which the envelope misses about a third of tolerance x value; at most WIDEST."""
+    return min(WIDEST, math.sqrt(0.3 * tolerance * value / bend)) if bend > 0.0 and value > 0.0 else 0.0
 
 
 def envelope(y: Array, low: Array, high: Array, before: tuple[float, float]) -> tuple[Array, Array]:
