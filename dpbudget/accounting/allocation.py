@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtri_exp
 
 from dpbudget.accounting.atoms import atomic_pair, composed_delta, composed_epsilon
 from dpbudget.accounting.discrete_pairs import AtomicPair
@@ -105,7 +105,7 @@ def _single(setting: _Setting, upper: bool) -> Law:
     x = (edges[:-1, None] + half * (1 + _NODES)).ravel()
     mass = (half * _WEIGHTS).ravel() * np.exp(-0.5 * (x / s) ** 2) / (s * math.sqrt(2 * math.pi))
     ends = np.array([edges[0], -edges[-1]])
-    log_q, log_p = log_ndtr(ends / s), log_ndtr((ends + [-1, 1]) / s)
+    log_q, log_p = log_ndtr(ends / s), log_ndtr((ends + np.array([-1.0, 1.0])) / s)
     q, p = np.exp(log_q), np.exp(log_p)
     if not upper:
         law = _contract(setting.ratio(x), mass, grid, 1)
@@ -132,7 +132,7 @@ def _spread(value: Array, mass: Array, grid: Array, terms: int) -> Law:
     i = np.clip(np.searchsorted(grid, value, side="right") - 1, 0, grid.size - 2)
     share = mass * np.clip((value - grid[i]) / (grid[i + 1] - grid[i]), 0.0, 1.0)
     out = np.bincount(i, mass - share, grid.size) + np.bincount(i + 1, share, grid.size)
-    return Law(terms, grid, out, lost)
+    return Law(terms, grid, np.asarray(out, dtype=np.float64), lost)
 
 
 def _contract(value: Array, mass: Array, grid: Array, terms: int) -> Law:
@@ -142,7 +142,7 @@ def _contract(value: Array, mass: Array, grid: Array, terms: int) -> Law:
     excess = np.bincount(i, mass * (value - grid[i]), grid.size)
     used = total > 0
     value = grid[used] + excess[used] / total[used]
-    return Law(terms, np.maximum.accumulate(value), total[used])
+    return Law(terms, np.maximum.accumulate(value), np.asarray(total[used], dtype=np.float64))
 
 
 def _add(a: Law, b: Law, setting: _Setting, upper: bool) -> Law:
@@ -237,7 +237,8 @@ def directions(
     _check(sigma, steps_per_epoch)
     if not (epochs >= 1):
         raise InputError("epochs", f"{epochs} is not a positive number of epochs")
-    mesh, found = 0.04, {}
+    mesh = 0.04
+    found: dict[str, Interval] = {}
     for _ in range(4):
         try:
             pairs = epoch_pairs(sigma, steps_per_epoch, delta / epochs, mesh=mesh)

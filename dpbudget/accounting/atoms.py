@@ -83,5 +83,8 @@ def composed_delta(
         loss, mass = np.array(pair.atoms).T
         value = hockey_stick(loss, mass, pair.infinite_mass, epsilon)
         return value * (1 - SUM_ERROR), value * (1 + SUM_ERROR)
+    infinite = -math.expm1(count * math.log1p(-min(pair.infinite_mass, 1 - 1e-16)))
+    if epsilon >= count * max(loss for loss, _ in pair.atoms):
+        return 0.0, min(1.0, infinite * (1 + SUM_ERROR))
     log_guess = math.log(min(max(guess, 1e-300), 1.0))
     return mesh.mesh_delta([(pair, count)], epsilon, log_guess, tolerance)[:2]

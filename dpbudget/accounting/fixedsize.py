@@ -11,6 +11,7 @@ are the outputs of constant gradients; the largest counts.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 
@@ -117,10 +118,8 @@ def epsilon_uppers(rate: float, sigma: float, steps: int, delta: float, adjacenc
         "symmetrised pair": lattice.certify_epsilon([(pair, steps)], delta).upper,
         "net moment": netgame.rdp_epsilon_upper(rate, sigma, steps, delta),
     }
-    try:
+    with contextlib.suppress(NotCertified):
         found["net game"] = netgame.epsilon_upper(rate, sigma, steps, delta)
-    except NotCertified:
-        pass
     return found
 
 
@@ -146,8 +145,6 @@ def delta(
         tops = [lattice.certify_delta([(p, steps)], epsilon).upper for p in fixed_size_zero_out_pairs(sigma, rate)]
         return Interval(lower, max(tops))
     upper = lattice.certify_delta([(fixed_size_replace_pair(sigma, rate), steps)], epsilon).upper
-    try:
+    with contextlib.suppress(NotCertified):
         upper = min(upper, netgame.delta_upper(rate, sigma, steps, epsilon))
-    except NotCertified:
-        pass
     return Interval(lower, upper)

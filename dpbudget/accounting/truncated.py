@@ -127,7 +127,7 @@ def _mixture(parts: Sequence[tuple[float, Pair]], steps: int, log_tail: float, t
         edges = panel_edges(pair, log_tail)
         ends = pair.loss(edges[[0, -1]])
         span = float(ends[1] - ends[0])
-        step = max(min(span / 1500, math.sqrt(4 * tolerance / (steps * weight))), span / MOST_CELLS)
+        step = max(min(span / 4000, math.sqrt(4 * tolerance / (steps * weight))), span / MOST_CELLS)
         item = discretise(pair, step, log_tail)
         measure = item.upper
         scale = weight * (1 + COEFFICIENT_ERROR) * (1 + item.mass_error)
@@ -162,8 +162,16 @@ def delta(
     if not (epsilon >= 0):
         raise InputError("epsilon", f"{epsilon} is not a number >= 0")
     log_guess = math.log(guess)
-    ends = [mesh.mesh_delta(p, epsilon, log_guess, 1e-4)[1] for p in _compositions(runs, adjacency, log_guess)]
+    ends = [_delta_upper(parts, epsilon, log_guess) for parts in _compositions(runs, adjacency, log_guess)]
     return Interval(None, min(1.0, max(ends, default=0.0)))
+
+
+def _delta_upper(parts: Sequence[tuple[UpperAtoms, int]], epsilon: float, log_guess: float) -> float:
+    """One direction; beyond the sum of the largest losses only the infinite ones count."""
+    if epsilon >= sum(n * max(loss for loss, _ in pair.atoms) for pair, n in parts):
+        finite = sum(n * math.log1p(-pair.infinite_mass) for pair, n in parts)
+        return -math.expm1(finite) * (1 + COEFFICIENT_ERROR)
+    return mesh.mesh_delta(parts, epsilon, log_guess, 1e-4)[1]
 
 
 def _compositions(
