@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpbudget.accounting import composition, concentrated, contour, gdp, lattice, moments, pairs, rdp, zcdp
+from dpbudget.accounting import composition, concentrated, contour, gdp, lattice, moments, pairs, rdp, sampling, zcdp
 from dpbudget.accounting.pairs import Pair
 from dpbudget.errors import ContradictionError, InputError, NotCertified
 from dpbudget.model import (
@@ -103,8 +103,11 @@ class Ledger:
         for mechanism, count in self.counts:
             if isinstance(mechanism, Gaussian):
                 precision += count / mechanism.noise_multiplier**2
-            else:
-                found.append((pairs.dominating_pairs(mechanism, self.adjacency), count))
+                continue
+            special = None
+            if isinstance(mechanism, SampledGaussian) and sampling.is_special(mechanism):
+                special = sampling.composable(mechanism, count, self.adjacency)
+            found.append(special or (pairs.dominating_pairs(mechanism, self.adjacency), count))
         if precision > 0:
             found.append(({"both": pairs.SampledGaussianRemove(1 / math.sqrt(precision), 1.0)}, 1))
         names = sorted({name for by_direction, _ in found for name in by_direction if name != "both"}) or ["both"]
@@ -195,16 +198,23 @@ def _pld(
     attained = True
     for name, parts in ledger.directions.items():
         bracket = certify(parts, argument, tolerance=tolerance)
+        known = [(pair, count) for pair, count in parts if pair.tight]
+        if len(known) < len(parts):
+            # What is only bounded from above says nothing from below: a part of the releases costs no more than all.
+            lower = certify(known, argument, tolerance=tolerance).lower if known else 0.0
+            bracket = replace(bracket, lower=min(lower, bracket.upper))
         if not bracket.lower <= bracket.upper:
             raise ContradictionError(f"the certified ends are crossed: [{bracket.lower!r}, {bracket.upper!r}]")
-        directions[name] = Interval(bracket.lower, bracket.upper, _estimate_inside(bracket, parts, argument, contour_at))
+        directions[name] = Interval(
+            bracket.lower, bracket.upper, _estimate_inside(bracket, parts, argument, contour_at)
+        )
         detail[name] = dict(bracket.detail)
         met = met and bracket.met_tolerance
-        attained = attained and all(pair.tight for pair, _ in parts)
+        attained = attained and len(known) == len(parts)
     ends = list(directions.values())
     estimates = [end.estimate for end in ends]
     value = Interval(
-        max((end.lower for end in ends if end.lower is not None), default=0.0) if attained else None,
+        max((end.lower for end in ends if end.lower is not None), default=0.0),
         max((end.upper for end in ends if end.upper is not None), default=0.0),
         None if None in estimates else max((e for e in estimates if e is not None), default=0.0),
     )
@@ -243,16 +253,38 @@ def _pld_with_zcdp(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
     return Guarantee("pld", Kind.INTERVAL, value, {"gap": "analysis", "met_tolerance": True, "reason": reason})
 
 
+def _alone(ledger: Ledger) -> tuple[SampledGaussian, int] | None:
+    """The one run of the ledger, where its sampling has an engine of its own."""
+    if len(ledger.counts) == 1:
+        [(mechanism, count)] = ledger.counts
+        if isinstance(mechanism, SampledGaussian) and sampling.is_special(mechanism):
+            return mechanism, count
+    return None
+
+
+def _special(run: tuple[SampledGaussian, int], value: Interval, tolerance: float) -> Guarantee:
+    lower, upper = value.lower, value.upper
+    met = lower is not None and upper is not None and upper - lower <= max(tolerance, 1e-4) * upper
+    kind = sampling.gap(run[0])
+    return Guarantee("pld", Kind.INTERVAL, value, {"gap": kind, "met_tolerance": met or kind == "analysis"})
+
+
 def _pld_epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    if (run := _alone(ledger)) is not None:
+        return _special(run, sampling.epsilon(*run, ledger.adjacency, delta, tolerance), tolerance)
     if ledger.rho > 0:
         return _pld_with_zcdp(ledger, delta, tolerance)
     found = _pld(ledger, delta, tolerance, lattice.certify_epsilon, contour.epsilon)
     if found.value.upper == 0:
-        return replace(found, detail={**found.detail, "reason": "delta is above the total variation distance: epsilon is 0"})
+        return replace(
+            found, detail={**found.detail, "reason": "delta is above the total variation distance: epsilon is 0"}
+        )
     return found
 
 
 def _pld_delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
+    if (run := _alone(ledger)) is not None:
+        return _special(run, sampling.delta(*run, ledger.adjacency, epsilon, tolerance), tolerance)
     return _pld(ledger, epsilon, tolerance, lattice.certify_delta, contour.delta)
 
 
@@ -309,7 +341,9 @@ def _rho(ledger: Ledger) -> float:
         if isinstance(mechanism, PureDP):
             total += count * mechanism.epsilon**2 / 2
         elif isinstance(mechanism, Laplace) and mechanism.sampling_rate == 1:
-            total += count / mechanism.scale**2 / 2
+            # pure DP, at twice the distance where a record is replaced
+            distance = 2 if ledger.adjacency is Adjacency.REPLACE_ONE else 1
+            total += count * (distance / mechanism.scale) ** 2 / 2
         elif hasattr(mechanism, "rho"):
             total += count * mechanism.rho
         elif isinstance(mechanism, Gaussian):
