@@ -41,12 +41,15 @@ class SampledGaussian:
     noise_multiplier: noise standard deviation on the sum divided by the clipping norm, >= 0.
     sampling_rate: chance of a record to be in the batch, in [0, 1]; for fixed-size sampling m / n.
     group_size: how many records a protected unit owns.
+    max_batch: Poisson batches above it are cut to a random subset of that size; dataset_size is then needed.
     """
 
     noise_multiplier: float
     sampling_rate: float
     sampling: Sampling = Sampling.POISSON
     group_size: int = 1
+    max_batch: int | None = None
+    dataset_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class RunParameters(TypedDict, total=False):
     adjacency: str | None
     unit: str
     group_size: Exact | None
+    max_batch: Exact | None
+    microbatches: bool
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Run:
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
     unit: str = "example"
     group_size: int = 1
+    max_batch: int | None = None
+    microbatches: bool = False
     batch_size: int | None = None
     dataset_size: int | None = None
     epochs: float | None = None
@@ -69,7 +73,10 @@ class Run:
         return [Release(self._step(sigma, rate), count)]
 
     def _step(self, sigma: float, rate: float) -> SampledGaussian:
-        return SampledGaussian(sigma, rate, self.sampling, self.group_size)
+        """One step. A micro-batch is clipped as a whole: one record moves it by up to 2 C, which halves the multiplier."""
+        effective = sigma / 2 if self.microbatches else sigma
+        size = self.dataset_size if self.max_batch is not None else None
+        return SampledGaussian(effective, rate, self.sampling, self.group_size, self.max_batch, size)
 
     def input(self) -> dict[str, Any]:
         """What the run is made of, by JSON key; what is not known is left out."""
@@ -86,6 +93,10 @@ class Run:
         known = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.group_size != 1:
             known["group_size"] = self.group_size
+        if self.max_batch is not None:
+            known["max_batch"] = self.max_batch
+        if self.microbatches:
+            known["microbatches"] = True
         if self.history:
             known["history"] = [
                 {"noise_multiplier": sigma, "sampling_rate": rate, "steps": count}
@@ -142,6 +153,8 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
         "adjacency": adjacency,
         "unit": _choice("unit", given.get("unit", "example"), UNITS),
         "group_size": checks.whole("group_size", given.get("group_size", 1), most=1000),
+        "max_batch": checks.whole("max_batch", given["max_batch"]) if "max_batch" in given else None,
+        "microbatches": bool(given.get("microbatches", False)),
     }
     _choice("loader", given.get("loader", "exact"), derive.LOADERS)
     _choice("noise_on", given.get("noise_on", "sum"), ("sum", "mean"))
@@ -186,8 +199,21 @@ def _rate(
     given: Mapping[str, Any], sampling: Sampling, batch: int | None, size: int | None, derived: dict[str, str]
 ) -> float:
     _only_one(given, "sampling_rate", "batch_size")
+    in_epochs = sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS)
     if "sampling_rate" in given:
-        rate = checks.sampling_rate(checks.number("sampling_rate", given["sampling_rate"]))
+        exact_rate = checks.number("sampling_rate", given["sampling_rate"])
+        rate = checks.sampling_rate(exact_rate)
+        if in_epochs and (1 / exact_rate).denominator != 1:
+            raise InputError(
+                "sampling_rate",
+                f"{sampling} sampling cuts an epoch into whole batches: 1 / {rate:g} is not whole",
+                hint="Pass --batch-size B --dataset-size N, or a rate such as 1/100.",
+            )
+    elif in_epochs and batch is not None and size is not None:
+        derive.sampling_rate(batch, size)
+        exact = Fraction(1, -(-size // batch))
+        rate = float(exact)
+        derived["sampling_rate"] = f"one of {exact.denominator} batches an epoch"
     elif batch is not None and size is not None:
         exact = derive.sampling_rate(batch, size, given.get("loader", "exact"))
         rate = float(exact)

@@ -20,12 +20,19 @@ _SAMPLING = {
 def assumptions(run: Run) -> str:
     """One paragraph that goes with every number."""
     group = "" if run.group_size == 1 else f" of up to {run.group_size} records"
+    clipped = (
+        "clipped micro-batches (a record moves the sum by up to 2 C)" if run.microbatches else "clipped contributions"
+    )
     return (
-        f"Assumes: {run.adjacency} neighbours, unit {run.unit}{group}; {_SAMPLING[str(run.sampling)]}; Gaussian noise on the "
-        "sum of clipped contributions, divided by a public constant; noise, rate, steps and the decision to run fixed "
+        f"Assumes: {run.adjacency} neighbours, unit {run.unit}{group}; {_SAMPLING[str(run.sampling)]}{_cut(run)}; "
+        f"Gaussian noise on the sum of {clipped}, divided by a public constant; noise, rate, steps and the decision to run fixed "
         "without looking at earlier outputs. Covers this run only: not hyper-parameter tuning, other releases on the "
         "same data, or floating-point effects of the noise."
     )
+
+
+def _cut(run: Run) -> str:
+    return "" if run.max_batch is None else f", batches above {run.max_batch} cut to a random subset of that size"
 
 
 def facts(run: Run) -> list[tuple[str, Cell, str]]:

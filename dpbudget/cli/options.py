@@ -79,6 +79,12 @@ class RunOptions:
         str, typer.Option("--unit", metavar="example|client|user", help="Who is protected: what a record stands for.")
     ] = "example"
     group_size: Annotated[Text, _number("--group-size", help="Records that one protected unit owns. Default 1.")] = None
+    max_batch: Annotated[Text, _number("--max-batch", help="Poisson batches above it are cut to a random subset.")] = (
+        None
+    )
+    microbatches: Annotated[
+        bool, typer.Option("--microbatches", help="Clipping acts on micro-batches of several records: sensitivity 2 C.")
+    ] = False
 
 
 @dataclass(frozen=True)

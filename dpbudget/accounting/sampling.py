@@ -1,0 +1,142 @@
+"""Runs whose sampling is not a product of independent steps on the line, or whose best bound is not one pair.
+
+Shuffled epochs, balls in bins, fixed-size batches and truncated Poisson batches each have an engine of their own; alone in
+a ledger it answers with both ends. Beside other releases the pair of `composable` stands in for the run, from above.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dpbudget.accounting import allocation, fixedsize, shuffle, truncated
+from dpbudget.accounting.gaussian_pairs import SampledGaussianRemove
+from dpbudget.accounting.pair import Pair
+from dpbudget.errors import InputError
+from dpbudget.model import Adjacency, Interval, SampledGaussian, Sampling
+
+LOG_TAIL = -90.0
+"""Mass of a truncated step that may go to infinity where it composes with others: e^-90, below any delta in use."""
+
+
+@dataclass(frozen=True)
+class OneReleaseAnEpoch(SampledGaussianRemove):
+    """A shuffled epoch seen from above: given the permutation, one Gaussian release. Not attained."""
+
+    tight = False
+
+
+def is_special(mechanism: object) -> bool:
+    """Whether `epsilon` and `delta` below are the engines for it."""
+    return isinstance(mechanism, SampledGaussian) and (
+        mechanism.sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS, Sampling.FIXED_SIZE)
+        or mechanism.max_batch is not None
+    )
+
+
+def _epochs(mechanism: SampledGaussian, steps: int) -> tuple[int, int]:
+    """(steps in an epoch, epochs begun)."""
+    in_epoch = round(1 / mechanism.sampling_rate)
+    if not math.isclose(in_epoch * mechanism.sampling_rate, 1, rel_tol=1e-9):
+        raise InputError(
+            "sampling_rate",
+            f"{mechanism.sampling} sampling cuts an epoch into whole batches: 1 / {mechanism.sampling_rate:g} is not whole",
+            hint="Pass --batch-size and --dataset-size, or a rate 1/T.",
+        )
+    return in_epoch, -(-steps // in_epoch)
+
+
+def check(mechanism: SampledGaussian, adjacency: Adjacency) -> None:
+    """Raises InputError, with the reason, for a combination that has no meaning or no proof."""
+    sampling = mechanism.sampling
+    if mechanism.group_size != 1:
+        raise InputError("group_size", f"no bound is proven for groups under {sampling} sampling", hint="Use poisson.")
+    if mechanism.max_batch is not None and sampling is not Sampling.POISSON:
+        raise InputError("max_batch", f"has a meaning under Poisson sampling only, not under {sampling}")
+    if sampling is Sampling.SHUFFLE and adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        raise InputError(
+            "adjacency",
+            "adding a record to shuffled data would move every later batch",
+            hint="Use --adjacency zero-out or replace-one with --sampling shuffle.",
+        )
+    if sampling is Sampling.BALLS_IN_BINS and adjacency is Adjacency.REPLACE_ONE:
+        raise InputError(
+            "adjacency",
+            "no bound is proven for balls in bins under replace-one",
+            hint="Use --adjacency add-or-remove-one or zero-out.",
+        )
+
+
+def _truncated(mechanism: SampledGaussian, steps: int) -> truncated.Truncated:
+    if mechanism.dataset_size is None or mechanism.max_batch is None:
+        raise InputError("max_batch", "needs the number of records", hint="Pass --dataset-size N.")
+    return truncated.Truncated(
+        mechanism.noise_multiplier, mechanism.sampling_rate, mechanism.dataset_size, mechanism.max_batch, steps
+    )
+
+
+def epsilon(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, delta: float, tolerance: float) -> Interval:
+    """Both ends where they are known, at one delta; lower is None where no lower bound is known."""
+    check(mechanism, adjacency)
+    sigma = mechanism.noise_multiplier
+    if mechanism.max_batch is not None:
+        return truncated.epsilon([_truncated(mechanism, steps)], delta, adjacency=adjacency)
+    if mechanism.sampling is Sampling.FIXED_SIZE:
+        if mechanism.sampling_rate == 1:
+            return _whole(sigma, steps, adjacency, delta)
+        return fixedsize.epsilon(mechanism.sampling_rate, sigma, steps, delta, adjacency=adjacency)
+    in_epoch, epochs = _epochs(mechanism, steps)
+    if in_epoch == 1:
+        return _whole(sigma, steps, adjacency, delta)
+    if mechanism.sampling is Sampling.SHUFFLE:
+        return shuffle.epsilon(sigma, in_epoch, epochs, delta, adjacency=adjacency)
+    return allocation.epsilon(sigma, in_epoch, epochs, delta, tolerance=max(tolerance, 1e-5))
+
+
+def delta(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, epsilon: float, tolerance: float) -> Interval:
+    """Both ends of delta at one epsilon; as `epsilon`."""
+    check(mechanism, adjacency)
+    sigma = mechanism.noise_multiplier
+    if mechanism.max_batch is not None:
+        return truncated.delta([_truncated(mechanism, steps)], epsilon, adjacency=adjacency)
+    if mechanism.sampling is Sampling.FIXED_SIZE and mechanism.sampling_rate < 1:
+        return fixedsize.delta(mechanism.sampling_rate, sigma, steps, epsilon, adjacency=adjacency)
+    in_epoch, epochs = _epochs(mechanism, steps)
+    if in_epoch == 1:
+        raise InputError("sampling", "a rate of 1 is a full batch", hint="Pass --sampling full-batch.")
+    if mechanism.sampling is Sampling.SHUFFLE:
+        return shuffle.delta(sigma, in_epoch, epochs, epsilon, adjacency=adjacency)
+    return allocation.delta(sigma, in_epoch, epochs, epsilon)
+
+
+def _whole(sigma: float, steps: int, adjacency: Adjacency, delta: float) -> Interval:
+    """Every record in every batch: plain Gaussian releases."""
+    from dpbudget.accounting import gaussian
+
+    distance = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    lower, upper = gaussian.epsilon_interval(delta, sigma / distance / math.sqrt(steps))
+    return Interval(lower, upper)
+
+
+def gap(mechanism: SampledGaussian) -> str:
+    """Whether the two ends differ by numerics or because nobody knows better."""
+    return "numerical" if mechanism.sampling is Sampling.BALLS_IN_BINS else "analysis"
+
+
+def composable(mechanism: SampledGaussian, steps: int, adjacency: Adjacency) -> tuple[Mapping[str, Pair], int] | None:
+    """Pairs above the run, with their count, for composing with other releases; None where a step has an ordinary pair."""
+    check(mechanism, adjacency)
+    if mechanism.max_batch is not None:
+        return truncated.dominating_pairs(_truncated(mechanism, steps), adjacency, LOG_TAIL), steps
+    if mechanism.sampling is Sampling.FIXED_SIZE:
+        return None
+    _, epochs = _epochs(mechanism, steps)
+    if mechanism.sampling is Sampling.SHUFFLE:
+        distance = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+        return {"both": OneReleaseAnEpoch(mechanism.noise_multiplier / distance, 1.0)}, epochs
+    raise InputError(
+        "sampling",
+        "a balls-in-bins run is accounted for alone; no pair that composes with other releases is implemented",
+        hint="Keep it in a budget of its own, or count it as shuffled under zero-out.",
+    )
