@@ -4,7 +4,8 @@ Upper ends. Replace-one: the least of the net game (where affordable), its relax
 symmetrised pair. Zero-out: the spliced pairs. Lower ends: data sets that exist, each a pair on the line whose products
 are the outputs of constant gradients; the largest counts.
   - replace-one: all other records at -C, the record at +C, its replacement at -C; and with the data sets exchanged.
-    Neither is an upper bound, not even both: an adversary may switch between them (docs/math-sampling.md, 4).
+    Neither is an upper bound, not even both: an adversary may switch between them, which `attack` plays out where that is
+    affordable (docs/math-sampling.md, 4).
   - zero-out: all others at -C and the record at +C, so that the zeroed record moves the sum by C where a third record would
     have moved it by 2C less; and all others equal to the record.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from dpbudget.accounting import lattice, netgame
+from dpbudget.accounting import attack, lattice, netgame
 from dpbudget.accounting.gaussian_pairs import SampledGaussianAdd, SampledGaussianRemove
 from dpbudget.accounting.pair import LOG_SQRT_2PI, Array, Pair
 from dpbudget.accounting.replace_pairs import fixed_size_replace_pair, fixed_size_zero_out_pairs
@@ -131,8 +132,10 @@ def epsilon(
     rate: batch / records, in (0, 1). sigma: noise standard deviation over the clipping norm C (never over 2 C).
     """
     lower = epsilon_lower(rate, sigma, steps, delta, adjacency)
-    uppers = epsilon_uppers(rate, sigma, steps, delta, adjacency)
-    return Interval(lower, min(uppers.values()))
+    upper = min(epsilon_uppers(rate, sigma, steps, delta, adjacency).values())
+    if adjacency is Adjacency.REPLACE_ONE:
+        lower = max(lower, attack.epsilon_lower(rate, sigma, steps, delta, upper=upper))
+    return Interval(lower, upper)
 
 
 def delta(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpbudget.accounting import allocation, fixedsize, gaussian, netgame, shuffle, triples, truncated
+from dpbudget.accounting import allocation, attack, fixedsize, gaussian, netgame, shuffle, triples, truncated
 from dpbudget.accounting.atoms import atomic_pair, composed_delta, composed_epsilon, hockey_stick
 from dpbudget.accounting.gaussian_pairs import SampledGaussianRemove
 from dpbudget.accounting.lattice import certify_delta
@@ -125,6 +125,36 @@ def test_game_of_two_rounds_exceeds_the_adaptive_adversary_and_every_fixed_pair(
     assert attack <= value <= 0.0640
 
 
+def test_interval_of_delta_holds_the_adaptive_adversary() -> None:
+    """Two steps: no upper bound may be that of R alone, no lower end may exceed what the best adversary reaches."""
+    ends = fixedsize.delta(0.1, 2.0, 2, 0.0)
+    assert ends.lower <= exact_game(0.1, 1.0, 0.0) <= ends.upper <= 0.0653
+
+
+def test_adversary_on_the_grid_stays_below_quadrature() -> None:
+    rate, distance, step = 0.1, 1.0, 0.002
+    pieces = [attack._kernel(rate, distance, step, 12.0, back) for back in (False, True)]
+    losses = step * np.arange(-1500, 4000)
+    one, slack = attack._play(pieces, 1, losses, step)
+    two, _ = attack._play(pieces, 2, losses, step)
+    exact = certify_delta([(SampledGaussianRemove(1.0, rate), 1)], 0.0).upper
+    assert exact * 0.99 <= one[1500] - slack <= exact
+    assert 0.0612 <= two[1500] <= exact_game(rate, 1.0, 0.0) * (1 + 1e-4)  # the quadrature is good to 1e-4
+    for piece, forward in zip(pieces, (True, False), strict=True):
+        first, mass = piece
+        loss = step * (first + np.arange(mass.size))
+        for x in (-0.5, -0.05, 0.0, 0.01, 0.7, 2.0):
+            true = attack.hockey_stick(np.array([x]), rate, distance, not forward)[0][0]
+            assert hockey_stick(loss, mass, 0.0, x) <= true + 1e-13
+
+
+def test_adaptive_lower_end_beats_fixed_data_sets() -> None:
+    rate, sigma, steps, delta = 0.1, 2.0, 30, 1e-3
+    fixed = fixedsize.epsilon_lower(rate, sigma, steps, delta, Adjacency.REPLACE_ONE)
+    ends = fixedsize.epsilon(rate, sigma, steps, delta)
+    assert fixed < ends.lower < ends.upper < 1.1 * ends.lower
+
+
 def test_one_box_is_the_symmetrised_pair() -> None:
     at = netgame.Plan(1, 0.005, -1200, 1200, 400, 1400)
     rate, sigma, steps = 0.05, 2.0, 20
@@ -207,6 +237,10 @@ def test_opposed_pair_against_enumeration_and_poisson_pair_is_no_bound() -> None
         mine = certify_delta([(pair, 1)], epsilon)
         assert mine.lower <= exact * (1 + 1e-5) and mine.upper >= exact * (1 - 1e-5)
         assert certify_delta([(removed, 1)], epsilon).upper >= exact * (1 - 1e-5)
+    ends = fixedsize.delta(rate, sigma, 1, 0.5, adjacency=Adjacency.ZERO_OUT)
+    for a, b in ((p, q), (q, p)):
+        assert stick(a, b, math.exp(0.5), cell) <= ends.upper * (1 + 1e-5)
+    assert stick(p, q, math.exp(0.5), cell) >= ends.lower * (1 - 1e-5)
     poisson = certify_delta([(SampledGaussianRemove(sigma, rate), 1)], 1.0).upper
     assert poisson < stick(p, q, math.e, cell)
 
