@@ -225,7 +225,11 @@ def compose(
     step = measures[0][0].step
     parts = [tilt(measure, count, lam) for measure, count in measures]
     log_total = float(sum(part.count * part.log_total for part in parts))
+    if not np.isfinite(log_total):
+        raise NotCertified("the moments of the lattice measure overflow")
     lo, hi = window(parts, step)
+    if not (lo <= hi):
+        raise NotCertified("the window of the composition is empty")
     points = max(16, 1 << int(np.ceil(np.log2(hi - lo + 2))))
     if points > MAX_POINTS:
         raise NotCertified(f"the composition needs {points} lattice points", hint="loosen the tolerance")
@@ -253,7 +257,7 @@ def infinite_mass(measures: Sequence[tuple[LatticeMeasure, int]], side: int) -> 
         return 0.0
     finite = [(float(mu.mass.sum()), mu.infinite, n) for mu, n in measures]
     log_all = sum(n * np.log(m + p) for m, p, n in finite)
-    log_finite = sum(n * (np.log(m / (m + p)) if m > 0 else -np.inf) for m, p, n in finite)
+    log_finite = sum(n * (np.log1p(-p / (m + p)) if m > 0 else -np.inf) for m, p, n in finite)
     total = sum(n for _, _, n in finite)
     return float(np.exp(min(0.0, log_all)) * -np.expm1(log_finite)) * max(0.0, 1 - 1e-13 * total)
 
@@ -264,12 +268,18 @@ def invert(composition: Composition, delta: float, side: int, reference: float) 
     Between lattice points delta is exactly a - b e^eps, so there is no search. May be inf (upper) or 0 (lower).
     """
     finite = delta - composition.infinite
-    if not (finite > 0):
+    if not (finite > 0) and not (side < 0 and finite == 0):
         return float("inf")
     table = composition.table(side, reference)
-    target = float(np.exp(np.log(finite) - table.log_scale - side * composition.relative_error))
-    above = np.flatnonzero(table.value > target)
+    with np.errstate(divide="ignore", over="ignore"):
+        target = float(np.exp(np.log(finite) - table.log_scale - side * composition.relative_error))
+    if not np.isfinite(target):
+        return float("inf") if side > 0 else 0.0
+    # a value that is not a number counts as above for the upper end and as below for the lower one
+    above = np.flatnonzero(~(table.value <= target) if side > 0 else table.value > target)
     if not above.size:
+        if side < 0:  # nothing is proven even at the first point
+            return 0.0
         inside = float(table.s[0])
     elif above[-1] + 1 >= table.s.size:
         return float("inf") if side > 0 else max(0.0, float(table.s[-1]) - composition.loss_error)

@@ -216,11 +216,19 @@ class Spectrum:
 
 
 def build(
-    pairs: Sequence[tuple[Pair, int]], log_delta: float, epsilon: float | None, tolerance: float, share: float = 1e-3
+    pairs: Sequence[tuple[Pair, int]],
+    log_delta: float,
+    epsilon: float | None,
+    tolerance: float,
+    *,
+    of_delta: bool = False,
+    share: float = 1e-3,
 ) -> Spectrum:
     """Everything that does not depend on epsilon. Raises TooRough where the work would exceed MAX_WORK.
 
-    log_delta: the delta of interest (an estimate will do where epsilon is given); tolerance: relative, of epsilon.
+    log_delta: the delta of interest. epsilon: where it is known, at least roughly, the tilt is made for it; otherwise
+    for the Chernoff bound, which is far off where a few large losses decide. tolerance: relative, of epsilon or
+    `of_delta`; each error is to take `share` of it.
     """
     smooth = [isinstance(pair, AnalyticPair) for pair, _ in pairs]
     if not any(smooth) or not all(s or is_atomic(pair) for s, (pair, _) in zip(smooth, pairs, strict=True)):
@@ -232,9 +240,11 @@ def build(
     log_moment = sum(part.nodes.count * part.log_moment for part in parts)
     chernoff = max((log_moment + log_gmax(t) - log_delta) / t, 0.0) if epsilon is None else epsilon
     variance = sum(part.nodes.count * part.variance for part in parts)
-    gain = max(t * chernoff, 1e-3) if epsilon is None else 1.0
+    gain = 1.0 if of_delta else max(t * chernoff, 1e-3)
     wanted = float(np.clip(share * tolerance * gain, 1e-14, 1e-6))
     log_value = -np.log(t * (1 + t)) - 0.5 * np.log(2 * np.pi * (variance + 1 / t**2))
+    if epsilon is not None:
+        log_value = min(log_value, log_delta + t * epsilon - log_moment)
     log_goal = float(np.log(wanted) + log_value)
 
     right = _right_alias(parts, t, log_moment, variance, log_goal, chernoff)
@@ -266,6 +276,42 @@ def tail_level(pairs: Sequence[tuple[Pair, int]], log_delta: float, precision: f
     """
     share = min(5 * precision * max(1.0, -log_delta), 1e-5)
     return log_delta - float(np.log(sum(count for _, count in pairs))) + float(np.log(share))
+
+
+def single_jump_epsilon(pairs: Sequence[tuple[Pair, int]], log_delta: float) -> float:
+    """epsilon if one large loss on top of the mean of all others decided: a rough value where Chernoff is far too high."""
+    nodes = [place_nodes(pair, count, first_panels(pair, log_delta - 40.0)) for pair, count in pairs]
+    mean = sum(part.count * float(part.mass @ part.loss) for part in nodes)
+    loss = np.concatenate([part.loss for part in nodes])
+    mass = np.concatenate([part.count * part.mass for part in nodes])
+    low, high = 0.0, max(float(loss.max()), 0.0)
+    for _ in range(50):
+        middle = (low + high) / 2
+        gain = float(mass @ -np.expm1(np.minimum(middle - loss, 0.0)))
+        low, high = (middle, high) if gain > np.exp(log_delta) else (low, middle)
+    return max(high + mean, 0.0)
+
+
+def chernoff_epsilon(pairs: Sequence[tuple[Pair, int]], delta: float) -> float:
+    """A proven upper bound on epsilon by one exponential moment, for want of anything sharper; inf where it has none.
+
+    delta(eps) <= M(t) gmax(t) e^{-t eps} + (mass dropped or infinite): Canonne, Kamath, Steinke 2020, arXiv:2004.00010.
+    """
+    log_tail = float(np.log(delta)) - float(np.log(sum(count for _, count in pairs))) - 5.0
+    nodes = [place_nodes(pair, count, first_panels(pair, log_tail)) for pair, count in pairs]
+    t = find_tilt(nodes, float(np.log(delta)), None)
+    log_moment = rest = 0.0
+    for part in nodes:
+        allowed = tilt_nodes(part, t).log_moment + float(np.log(1e-9 / part.count))
+        edges, log_error = refine_panels(part.pair, part.edges, t, 0.0, allowed)
+        fine = tilt_nodes(place_nodes(part.pair, part.count, edges), t)
+        log_moment += part.count * (fine.log_moment + float(np.exp(min(log_error - fine.log_moment, 50.0))))
+        log_moment += fine.moment_error + 1e-12 * abs(part.count * fine.log_moment)
+        rest -= part.count * float(np.log1p(-fine.nodes.dropped) + np.log1p(-part.pair.infinite_mass))
+    left = delta + float(np.expm1(-rest)) * (1 + 1e-9)
+    if not (left > 0):
+        return np.inf
+    return max(0.0, (log_moment + log_gmax(t) - float(np.log(left))) / t * (1 + 1e-12))
 
 
 def chernoff_log_delta(pairs: Sequence[tuple[Pair, int]], epsilon: float) -> float:

@@ -50,7 +50,7 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
     kept = _merged(parts, tolerance)
     if not kept or delta == 1:
         return Bracket(0.0, 0.0, True, {"method": "closed form"})
-    if -float(np.expm1(_log_finite(kept))) > delta:
+    if -float(np.expm1(_log_finite(kept))) * (1 - 1e-12) > delta:
         reason = "the probability of an infinite loss exceeds delta"
         return Bracket(float("inf"), float("inf"), True, {"method": "closed form", "reason": reason})
     if len(kept) == 1 and kept[0][1] == 1 and closed_form.has_closed_form(kept[0][0]):
@@ -160,7 +160,7 @@ def _bracket(ends: Ends, tolerance: float) -> Bracket:
     low, high, detail = ends
     if not (low <= high):
         raise ContradictionError(f"the certified ends are crossed: [{low!r}, {high!r}]")
-    return Bracket(low, high, bool(high - low <= tolerance * high), detail)
+    return Bracket(low, high, bool(np.isfinite(high) and high - low <= tolerance * high), detail)
 
 
 def _first_sharp(smooth: Sequence[Engine], rough: Sequence[Engine], tolerance: float) -> Bracket:

@@ -67,15 +67,23 @@ def _span(parts: Parts, log_tail: float, floors: Sequence[float]) -> float:
 
 
 def _refine(
-    parts: Parts, log_tail: float, goal: Callable[[_Mesh], float], log_delta: float | None, epsilon: float | None
+    parts: Parts, log_tail: float, goal: Callable[[_Mesh], float], log_delta: float | None, epsilon: float | None,
+    tolerance: float,
 ) -> _Mesh:
     """Meshes of falling step until the predicted width meets `goal`, or a limit on cells, points or tries is reached."""
     nodes = [place_nodes(pair, n, first_panels(pair, log_tail)) for pair, n in parts]
     lam = find_tilt(nodes, log_delta, epsilon)
     unimportant = LOG_UNIMPORTANT - float(np.log(sum(n for _, n in parts)))
+    log_moment = sum(n * tilt_nodes(part, lam).log_moment for part, (_, n) in zip(nodes, parts, strict=True))
+    around = epsilon if log_delta is None else (log_moment - log_delta + float(log_gmax(lam))) / lam
+    scale = tolerance * max(around or 0.0, 0.0)
     floors = [(tilt_nodes(part, lam).log_moment + unimportant) / lam for part in nodes]
     unit = common_unit(parts)
-    step = _snapped(_span(parts, log_tail, floors) / FIRST_CELLS, unit)
+    total = sum(n for _, n in parts)
+    coarse = 0.0
+    if scale > 0:  # the expected width is about T (1 + lam) h^2 / 4
+        coarse = float(np.sqrt(2 * scale / total / (1 + lam)))
+    step = _snapped(max(_span(parts, log_tail, floors) / FIRST_CELLS, coarse), unit)
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)
         target = goal(mesh)
@@ -135,17 +143,23 @@ def _detail(mesh: _Mesh, upper: Composition) -> dict[str, object]:
     }
 
 
-def mesh_epsilon(parts: Parts, delta: float, tolerance: float) -> tuple[float, float, dict[str, object]]:
-    """(lower, upper, detail) for epsilon at delta in (0, 1). Raises NotCertified where the lattice gets too large."""
+def mesh_epsilon(
+    parts: Parts, delta: float, tolerance: float, epsilon: float | None = None
+) -> tuple[float, float, dict[str, object]]:
+    """(lower, upper, detail) for epsilon at delta in (0, 1). Raises NotCertified where the lattice gets too large.
+
+    epsilon: a rough value, for a tilt that is made for it and not for the Chernoff bound.
+    """
     log_delta = float(np.log(delta))
     log_tail = tail_level(parts, log_delta, 4e-4 * tolerance)
 
     def goal(mesh: _Mesh) -> float:
-        return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
+        around = _epsilon_guess(mesh, log_delta) if epsilon is None else epsilon
+        return tolerance * max(around, 1e-3 / mesh.lam) * 0.8
 
-    mesh = _refine(parts, log_tail, goal, log_delta, None)
+    mesh = _refine(parts, log_tail, goal, None if epsilon is not None else log_delta, epsilon, tolerance)
     lower, upper = _compositions(mesh)
-    reference = _epsilon_guess(mesh, log_delta)
+    reference = _epsilon_guess(mesh, log_delta) if epsilon is None else epsilon
     return invert(lower, delta, -1, reference), invert(upper, delta, 1, reference), _detail(mesh, upper)
 
 
@@ -161,7 +175,7 @@ def mesh_delta(
 ) -> tuple[float, float, dict[str, object]]:
     """(lower, upper, detail) for delta at epsilon >= 0; log_delta: a rough estimate, which only places the tails."""
     log_tail = tail_level(parts, log_delta - 5.0, 4e-4 * tolerance)
-    mesh = _refine(parts, log_tail, lambda m: 0.8 * tolerance / m.lam, None, epsilon)
+    mesh = _refine(parts, log_tail, lambda m: 0.8 * tolerance / m.lam, None, epsilon, 0.0)
     lower, upper = _compositions(mesh)
     return evaluate(lower, epsilon, -1), evaluate(upper, epsilon, 1), _detail(mesh, upper)
 
@@ -173,4 +187,4 @@ def upper_composition(parts: Parts, log_delta: float, tolerance: float) -> Compo
     def goal(mesh: _Mesh) -> float:
         return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
 
-    return _compositions(_refine(parts, log_tail, goal, log_delta, None))[1]
+    return _compositions(_refine(parts, log_tail, goal, log_delta, None, tolerance))[1]
