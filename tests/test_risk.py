@@ -14,7 +14,7 @@ from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.gdpsummary import gdp_summary
 from dpbudget.accounting.profiles import SharedDelta
 from dpbudget.errors import ContradictionError, InputError, NotCertified
-from dpbudget.model import Adjacency, Gaussian, Release, SampledGaussian
+from dpbudget.model import Adjacency, ApproxDP, Gaussian, Laplace, Release, SampledGaussian
 from dpbudget.montecarlo import Canary
 
 
@@ -239,6 +239,18 @@ def test_nothing_released_and_nothing_hidden() -> None:
     assert risk.advantage(silent).lower == risk.advantage(silent).upper == 1.0
     assert risk.tpr(silent, 0.01).upper == 1.0
     assert risk.posterior(silent, 0.5, 1e-5).value.upper == 1.0
+
+
+def test_bounded_losses_and_a_mass_at_infinity() -> None:
+    """Curves with a largest loss: three Laplace releases, and the worst (1, 1e-5)-DP mechanism, whose curve is known."""
+    laplace = Ledger.of([Release(Laplace(2.0), 3)], Adjacency.ADD_OR_REMOVE_ONE)
+    assert risk.tpr(laplace, 1e-4).upper <= math.exp(1.5) * 1e-4 * (1 + 1e-4)  # 1.5-DP; halving finds the kink to about 1e-5
+    worst = risk.RiskCurves(Ledger.of([Release(ApproxDP(1.0, 1e-5), 1)], Adjacency.ADD_OR_REMOVE_ONE))
+    for fpr in (1e-4, 0.01, 0.3):
+        found, exact = risk.tpr(worst, fpr), approxcurve.approx_tpr(1.0, 1e-5, fpr)
+        assert found.lower <= exact * (1 + 1e-9)
+        assert found.upper >= exact * (1 - 1e-9)
+        assert found.upper - found.lower < 1e-3 * exact
 
 
 # --- (epsilon, delta) alone ------------------------------------------------------------------------------------------

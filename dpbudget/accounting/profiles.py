@@ -36,25 +36,31 @@ class SharedDelta:
         self.top = self._top()
 
     def _top(self) -> float:
-        """A loss that the sum exceeds with probability <= steps x e^LOG_NOTHING; inf where an infinite loss may occur."""
+        """A loss that the finite part of the sum exceeds with probability <= steps x e^LOG_NOTHING."""
         total = 0.0
         for pair, count in self.parts:
-            if pair.infinite_mass > 0.0:
-                return math.inf
             ends = [loss for loss, _ in pair.atoms]
-            end = pair.support(LOG_NOTHING)[1]
-            if math.isfinite(end):
-                ends.append(float(pair.loss(np.array([end]))[0]))
-            total += count * max(ends)
+            start, end = pair.support(LOG_NOTHING)
+            if end > start:
+                ends.append(float(pair.loss(np.array([end]))[0]) if math.isfinite(end) else math.inf)
+            total += count * max(ends, default=0.0)
         return total + 1e-12 * abs(total)
+
+    def _beyond(self, epsilon: float) -> Ends:
+        """delta from about `top` on: the mass of infinite losses, and 1 - e^{epsilon - top} at most of the finite ones."""
+        finite = sum(n * (math.log1p(-p.infinite_mass) if p.infinite_mass < 1.0 else -math.inf) for p, n in self.parts)
+        mass = -math.expm1(finite)
+        rest = sum(count for _, count in self.parts) * math.exp(LOG_NOTHING) * 1.01
+        rest += -math.expm1(min(0.0, epsilon - self.top))
+        return mass * (1 - 1e-12), min(1.0, mass * (1 + 1e-12) + rest)
 
     def __call__(self, epsilon: float) -> Ends:
         return self.ends(epsilon)
 
     def ends(self, epsilon: float, ignore: float = 0.0) -> Ends:
         """(lower, upper) of delta; ends that only show delta <= ignore will do, which saves most of the work."""
-        if epsilon >= self.top:
-            return 0.0, min(1.0, sum(count for _, count in self.parts) * math.exp(LOG_NOTHING) * 1.01)
+        if epsilon >= self.top * (1 - 1e-11):
+            return self._beyond(epsilon)
         for _, spectrum, width in sorted(self.built, key=lambda item: abs(item[0] - epsilon))[:NEIGHBOURS]:
             low, high = spectrum.bounds(epsilon)
             if 0.0 <= high - low <= max(SHARP, 2 * width) * high or 0.0 <= low <= high <= ignore:
@@ -66,15 +72,22 @@ class SharedDelta:
                 return 0.0, bound
         if self.smooth and self._build(epsilon):
             return self.built[-1][1].bounds(epsilon)
-        found = lattice.certify_delta(self.parts, epsilon, tolerance=TOLERANCE)
+        try:
+            with np.errstate(all="ignore"):  # near `top` the engines may overflow; their NaN raises
+                found = lattice.certify_delta(self.parts, epsilon, tolerance=TOLERANCE)
+        except (NotCertified, ArithmeticError):
+            if epsilon > 0.99 * self.top:
+                return self._beyond(epsilon)  # coarse, but proven, where no tilt reaches
+            raise
         return found.lower, found.upper
 
     def _build(self, epsilon: float) -> bool:
         """Whether a sum was built at epsilon that is sharp there."""
         try:
-            log_delta = fourier.chernoff_log_delta(self.parts, epsilon)
-            spectrum = fourier.build(self.parts, log_delta, epsilon, FINER)
-        except (fourier.TooRough, NotCertified):
+            with np.errstate(all="ignore"):
+                log_delta = fourier.chernoff_log_delta(self.parts, epsilon)
+                spectrum = fourier.build(self.parts, log_delta, epsilon, FINER)
+        except (fourier.TooRough, NotCertified, ArithmeticError):
             return False
         low, high = spectrum.bounds(epsilon)
         if not (0.0 <= high - low <= TOLERANCE * high):

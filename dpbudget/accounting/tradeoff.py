@@ -162,8 +162,8 @@ class Curve:
             return Point(1.0, (1.0, 1.0), (0.0, 0.0))
         coarse = self._bracketing(fpr)
         best, bend = self._locate(coarse, fpr, tolerance)
-        found = self._ends(coarse, fpr)
-        spacing = _spacing(tolerance, self._value(best, fpr), bend)
+        found = self._ends(sorted({*coarse, best}), fpr)
+        spacing = max(_spacing(tolerance, self._value(best, fpr), bend), 1e-6)
         for h in (spacing * factor for factor in (1.0, 3.0, 9.0, 27.0, 0.3)):  # wider ones help where the ends are loose
             if not 1e-9 < h < 1.0:
                 continue
@@ -212,9 +212,10 @@ class Curve:
             p, r = (b - a) / (mid - lo), (c - b) / (hi - mid)
             bend = (r - p) / (hi - lo)
             close = _spacing(tolerance, b, bend)
-            if hi - lo <= 4 * close or not bend > 0.0:
+            if bend > 0.0 and hi - lo <= max(4 * close, 1e-9):
                 break
-            vertex = (lo + mid) / 2 - p / (2 * bend)
+            # The value is convex in e^x, not in x: where the three bend the other way, halve.
+            vertex = (lo + mid) / 2 - p / (2 * bend) if bend > 0.0 else math.inf
             wider = (mid + hi) / 2 if hi - mid > mid - lo else (lo + mid) / 2
             if turn % 3 == 2 or not lo < vertex < hi:
                 vertex = wider
