@@ -98,7 +98,9 @@ def bash(script: str, environment: dict[str, str], folder: Path, files: dict[str
         capture_output=True, text=True, env=environment, cwd=folder, timeout=300, check=False,
     )  # fmt: skip
     outputs = parsed(files["GITHUB_OUTPUT"].read_text(encoding="utf-8"))
-    return Step(done.returncode, done.stdout + done.stderr, outputs, files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8"))
+    return Step(
+        done.returncode, done.stdout + done.stderr, outputs, files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")
+    )
 
 
 def inserted(value: str, given: dict[str, str]) -> str:
@@ -183,10 +185,17 @@ def test_install_step(tmp_path: Path) -> None:
     """From a copy of the checkout, as the runner has it; needs the package index that pip is set up for."""
     checkout = tmp_path / "action"
     shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".*", "*.egg-info", "build", "tests"))
-    environment = {**os.environ, "RUNNER_TEMP": str(tmp_path), "GITHUB_ACTION_PATH": str(checkout), "DPBUDGET_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_ACTION_PATH": str(checkout),
+        "DPBUDGET_PYTHON": sys.executable,
+    }
     subprocess.run(["bash", "-eo", "pipefail", "-c", INSTALL["run"]], env=environment, check=True, timeout=600)
     program = tmp_path / "dpbudget-venv" / "bin" / "dpbudget"
-    assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.startswith("dpbudget 0.")
+    assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.startswith(
+        "dpbudget 0."
+    )
     [schema] = tmp_path.glob("dpbudget-venv/lib/*/site-packages/dpbudget/schemas/report.schema.json")
     assert json.loads(schema.read_text(encoding="utf-8"))
 
