@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import budget, cost, federated, imports, inverse, shell, table, tuning
+from dpbudget.cli import budget, compare, cost, federated, imports, inverse, shell, table, tuning
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -32,6 +32,7 @@ COMMANDS = (
     inverse.steps,
     inverse.rate,
     inverse.gaussian,
+    compare.compare,
     table.table,
     table.plan,
     budget.init,
