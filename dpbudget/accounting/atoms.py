@@ -45,14 +45,14 @@ def invert_hockey_stick(loss: Array, mass: Array, infinite: float, delta: float)
     order = np.argsort(loss)[::-1]
     level = loss[order]
     weight = mass[order]
-    with np.errstate(over="ignore"):
-        heads = infinite + np.cumsum(weight)
-        tails = np.cumsum(weight * np.exp(level[0] - level))
-        at = heads - tails * np.exp(level - level[0])  # the profile at each loss, including its own (zero) share
+    heads = infinite + np.cumsum(weight)
+    with np.errstate(divide="ignore", under="ignore"):
+        log_tails = np.logaddexp.accumulate(np.log(weight) - level)
+        at = heads - np.exp(log_tails + level)  # the profile at each loss, including its own (zero) share
     i = int(np.searchsorted(at, delta)) - 1  # the profile rises as the loss falls; it passes delta below level[i]
     if i < 0:
         return max(0.0, float(level[0]))
-    return max(0.0, float(level[0] + np.log((heads[i] - delta) / tails[i])))
+    return max(0.0, float(np.log(heads[i] - delta) - log_tails[i]))
 
 
 def composed_epsilon(pair: AtomicPair, count: int, delta: float, tolerance: float = 1e-6) -> tuple[float, float]:

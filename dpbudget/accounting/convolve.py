@@ -188,7 +188,8 @@ class Composition:
             decay = np.cumsum((mass * weight * np.exp(-gap))[::-1])[::-1]
             size = np.cumsum((np.abs(mass) * weight)[::-1])[::-1]
             error = weight * noise + size * (4 * ROUND * s.size + 1e-13)
-            value = head - np.exp(gap) * decay + side * error
+            fall = np.exp(np.minimum(gap, 700.0)) * decay  # too small beyond: safe above; below, all of head falls
+            value = head - (fall if side > 0 else np.where(gap < 700.0, fall, head)) + side * error
         return Table(s, reference, head, decay, error, value, self.log_total - lam * reference)
 
 
