@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.fft import irfft, rfft
 from scipy.special import ndtr
 
 from dpbudget.accounting import allocation, attack, fixedsize, gaussian, netgame, shuffle, triples, truncated
@@ -15,10 +16,6 @@ from dpbudget.accounting.gaussian_pairs import SampledGaussianRemove
 from dpbudget.accounting.lattice import certify_delta
 from dpbudget.errors import InputError, NotCertified
 from dpbudget.model import Adjacency
-
-GRID = np.linspace(-9.0, 9.0, 3601)
-"""Fine enough for integrals of kinked densities of width >= 0.3: error below 1e-6 of the mass."""
-
 
 def normal(x: np.ndarray, centre: float, s: float) -> np.ndarray:
     return np.exp(-0.5 * ((x - centre) / s) ** 2) / (s * math.sqrt(2 * math.pi))
@@ -194,6 +191,17 @@ def _small_plan(rate: float, sigma: float, steps: int, delta: float) -> netgame.
     found = netgame.plan(rate, sigma, steps, delta, work=2e8)
     assert found is not None
     return found
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps == np.finfo(float).eps, reason="no extended precision here")
+@pytest.mark.parametrize("size", [12_800, 15_360, 40_500])
+def test_transforms_keep_the_assumed_accuracy(size: int) -> None:
+    """The slack of the game assumes a relative 2-norm error of KAPPA u log2 N for each transform."""
+    x = 1 / (1 + np.exp(-np.linspace(-20, 20, size)))
+    exact = rfft(x.astype(np.longdouble))
+    error = np.linalg.norm(rfft(x) - exact) / np.linalg.norm(exact)
+    back = np.linalg.norm(irfft(exact.astype(complex), size) - x) / np.linalg.norm(x)
+    assert max(error, back) <= 0.25 * netgame.KAPPA * 2.0**-53 * math.log2(size)
 
 
 def test_plan_is_refused_where_it_is_not_affordable() -> None:
