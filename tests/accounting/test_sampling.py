@@ -17,6 +17,7 @@ from dpbudget.accounting.lattice import certify_delta
 from dpbudget.errors import InputError, NotCertified
 from dpbudget.model import Adjacency
 
+
 def normal(x: np.ndarray, centre: float, s: float) -> np.ndarray:
     return np.exp(-0.5 * ((x - centre) / s) ** 2) / (s * math.sqrt(2 * math.pi))
 
