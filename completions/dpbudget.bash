@@ -6,13 +6,13 @@ _dpbudget_command() {
     commands='' options='' flags='' one='' many='' file=''
     case $1 in
     'dpbudget')
-        commands='epsilon delta sigma steps rate gaussian table plan init check solve status record import federated tune explain'
+        commands='epsilon delta sigma steps rate gaussian compare table plan init check solve status record import federated tune simulate explain'
         options='-V --version -h --help'
         flags='-V --version -h --help'
         ;;
     'dpbudget epsilon')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -26,8 +26,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget delta')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -41,8 +41,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget sigma')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -56,8 +56,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget steps')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -71,8 +71,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget rate')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -93,9 +93,24 @@ _dpbudget_command() {
         -o | --output) file=yes ;;
         esac
         ;;
+    'dpbudget compare')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
     'dpbudget table')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -161,8 +176,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget record')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -f --format --json -o --output --digits -v --explain --verbose --quiet --name --mechanism --set --force --tolerance -h --help'
-        flags='--json -v --explain --verbose --quiet --force -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -f --format --json -o --output --digits -v --explain --verbose --quiet --name --mechanism --set --force --tolerance -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet --force -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -202,8 +217,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget tune')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta -e --epsilon --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
-        flags='--json -v --explain --verbose --quiet --public -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet --public -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -217,9 +232,28 @@ _dpbudget_command() {
         --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
         esac
         ;;
+    'dpbudget simulate')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --data --label --scale --ranges --held-out --features --classes --learning-rate --lr -r --repeats --seed --clients --client-column --clients-per-round --rounds --noise-at --skew --local-batch --local-epochs --local-noise-multiplier --local-sigma --local-clip-norm -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        --data) file=yes ;;
+        --ranges) file=yes ;;
+        --noise-at) one='server shared client' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        --plot) file=yes ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
     'dpbudget explain')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;

@@ -453,8 +453,9 @@ def begun(document: BudgetDocument) -> Report:
         answers=[document.filename, Quantity(budget.epsilon), Quantity(budget.delta)],
         value=Quantity(budget.epsilon),
         notes=[
-            f"Next: describe your releases in {document.filename}, then dpbudget solve {document.filename} --write, and "
-            f"dpbudget check {document.filename}."
+            f"Describe your releases in {document.filename}. Then:",
+            f"dpbudget solve {document.filename} --write",
+            f"dpbudget check {document.filename}",
         ],
     )
 
