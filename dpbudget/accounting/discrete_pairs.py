@@ -25,6 +25,10 @@ class AtomicPair(Pair):
     def infinite_mass(self) -> float:  # type: ignore[override]
         return self.infinite
 
+    @property
+    def largest_loss(self) -> float:
+        return max((loss for loss, _ in self.atoms), default=0.0)
+
     def log_p(self, x: Array) -> Array:
         return np.full(np.shape(x), -np.inf)
 
@@ -109,6 +113,10 @@ class SampledLaplaceRemove(AnalyticPair):
         left = 0.5 * (1 - self.rate) + 0.5 * self.rate * np.exp(-1 / self.scale)
         return (float(low), float(left)), (float(high), float(right))
 
+    @property
+    def largest_loss(self) -> float:
+        return max((loss for loss, _ in self.atoms), default=0.0)
+
     def loss(self, x: Array) -> Array:
         return log_mixture_ratio(self.rate, (2 * x - 1) / self.scale)
 
@@ -172,6 +180,10 @@ class SampledLaplaceAdd(AnalyticPair):
     def atoms(self) -> tuple[tuple[float, float], ...]:  # type: ignore[override]
         low, high = self.loss(np.array([-1.0, 0.0]))
         return (float(low), float(0.5 * np.exp(-1 / self.scale))), (float(high), 0.5)
+
+    @property
+    def largest_loss(self) -> float:
+        return max((loss for loss, _ in self.atoms), default=0.0)
 
     def loss(self, x: Array) -> Array:
         return -log_mixture_ratio(self.rate, -(2 * x + 1) / self.scale)

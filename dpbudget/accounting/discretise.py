@@ -272,7 +272,8 @@ def convex_minorant(p: Array, step: float) -> Array:
 
 def _sweep(p: Array, index: NDArray[np.intp], step: float) -> Array:
     """What is left of `convex_minorant` where one removal calls for the next: from left to right, each node once."""
-    places, masses = [], []
+    places: list[int] = []
+    masses: list[float] = []
     for place, mass in zip(index.tolist(), p[index].tolist(), strict=True):
         while masses and masses[-1] < 0:
             here, gone = places.pop(), masses.pop()

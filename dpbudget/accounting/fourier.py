@@ -323,8 +323,8 @@ def chernoff_log_delta(pairs: Sequence[tuple[Pair, int]], epsilon: float) -> flo
         t = find_tilt(nodes, None, epsilon)
         moments = (part.count * tilt_nodes(part, t).log_moment for part in nodes)
         bound = min(0.0, sum(moments) - t * epsilon + log_gmax(t))
-        if not (bound < log_delta):
-            return bound
+        if not (bound < log_delta) or log_delta < -1000.0:
+            return max(bound, -1000.0)
         log_delta = max(1.5 * bound, 4 * log_delta)
     return log_delta
 

@@ -110,6 +110,10 @@ class SampledGaussianAdd(AnalyticPair):
     rate: float
 
     @property
+    def largest_loss(self) -> float:
+        return -float(np.log1p(-self.rate)) if self.rate < 1 else np.inf
+
+    @property
     def panel(self) -> float:  # type: ignore[override]
         return min(self.sigma / 2, np.pi * self.sigma**2 / 2)
 
@@ -270,6 +274,10 @@ class GroupRemove(_GroupPair):
 @dataclass(frozen=True)
 class GroupAdd(_GroupPair):
     """P = N(0, s^2), Q = sum_k Bin(group, rate; k) N(-k, s^2): a group of records added or restored (mirrored)."""
+
+    @property
+    def largest_loss(self) -> float:
+        return -self.group * float(np.log1p(-self.rate)) if self.rate < 1 else np.inf
 
     def loss(self, x: Array) -> Array:
         return -self._log_ratio(-x)[0]

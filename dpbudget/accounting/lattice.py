@@ -68,7 +68,7 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
         found = fourier.single_jump_epsilon(kept, log_delta)
         return found if 0 < found < (best.upper if best else np.inf) else _finite_upper(best)
 
-    return _first_sharp(
+    found = _first_sharp(
         [
             lambda best: by_fourier(None, 1e-3),
             lambda best: by_fourier(jump(best), 1e-5),
@@ -82,6 +82,10 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
         ],
         tolerance,
     )
+    cap = _largest_loss(kept)
+    if found.upper > cap and _log_finite(kept) == 0.0:  # delta is 0 from there on
+        return _bracket((min(found.lower, cap), cap, dict(found.detail)), tolerance)
+    return found
 
 
 def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, guess: float | None = None) -> Bracket:
@@ -100,6 +104,8 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
     if len(kept) == 1 and kept[0][1] == 1 and closed_form.has_closed_form(kept[0][0]):
         low, high = closed_form.delta_interval(kept[0][0], epsilon)
         return _bracket((low, high, {"method": "closed form"}), tolerance)
+    if epsilon >= _largest_loss(kept) and _log_finite(kept) == 0.0:
+        return Bracket(0.0, 0.0, True, {"method": "closed form"})
     log_delta = fourier.chernoff_log_delta(kept, epsilon)
 
     def by_fourier(level: float, share: float) -> Ends:
@@ -111,7 +117,10 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
 
     return _first_sharp(
         [lambda best: by_fourier(level(best), 1e-3), lambda best: by_fourier(level(best), 1e-5)],
-        [lambda best: mesh.mesh_delta(kept, epsilon, level(best), tolerance)] * 2,
+        [
+            lambda best: mesh.mesh_delta(kept, epsilon, level(best), tolerance),
+            lambda best: mesh.mesh_delta(kept, epsilon, level(best), tolerance / 4),
+        ],
         tolerance,
     )
 
@@ -139,6 +148,11 @@ def _total_variation(parts: Parts) -> float:
     if not all(closed_form.has_closed_form(pair) for pair, _ in parts):
         return 1.0
     return min(1.0, sum(n * closed_form.delta_interval(pair, 0.0)[1] for pair, n in parts) * (1 + 1e-12))
+
+
+def _largest_loss(parts: Parts) -> float:
+    """No sum of finite losses exceeds this."""
+    return float(sum(n * pair.largest_loss for pair, n in parts)) * (1 + 1e-12) + 1e-300
 
 
 def _log_finite(parts: Parts) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum
 from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
-from dpbudget.accounting.fourier import find_tilt, tail_level, tilt_nodes
+from dpbudget.accounting.fourier import find_tilt, is_atomic, tail_level, tilt_nodes
 from dpbudget.accounting.pair import Array, Pair
 from dpbudget.accounting.quadrature import first_panels, place_nodes
 
@@ -84,6 +84,8 @@ def _refine(
     if scale > 0:  # the expected width is about T (1 + lam) h^2 / 4
         coarse = float(np.sqrt(2 * scale / total / (1 + lam)))
     step = _snapped(max(_span(parts, log_tail, floors) / FIRST_CELLS, coarse), unit)
+    if unit > 0 and all(is_atomic(pair) for pair, _ in parts):
+        step = unit
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)
         target = goal(mesh)

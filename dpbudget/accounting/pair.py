@@ -37,6 +37,11 @@ class Pair(ABC):
     breaks: tuple[float, ...] = ()
     panel: float
 
+    @property
+    def largest_loss(self) -> float:
+        """No finite loss exceeds this, to within round-off; inf where there is no such limit."""
+        return np.inf
+
     @abstractmethod
     def log_p(self, x: Array) -> Array:
         """Log density of the continuous part of P. Same shape as x."""

@@ -1,0 +1,333 @@
+"""Certified intervals against independent truth: golden values, closed forms, multiprecision, peers and exact discrete sums."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpbudget.accounting import gaussian, mesh
+from dpbudget.accounting.lattice import certify_delta, certify_epsilon, certify_epsilons
+from dpbudget.accounting.pairs import (
+    Pair,
+    SampledGaussianAdd,
+    SampledGaussianRemove,
+    approximate_dp_pair,
+    dominating_pairs,
+)
+from dpbudget.errors import InputError
+from dpbudget.model import (
+    Adjacency,
+    ApproxDP,
+    Gaussian,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+    SampledGaussian,
+    Sampling,
+)
+
+DATA = Path(__file__).parents[1] / "data"
+HALF_UNIT = 5e-10  # golden.csv has nine decimals
+PAIRS = {"remove": SampledGaussianRemove, "add": SampledGaussianAdd}
+
+
+def golden() -> list[dict[str, float]]:
+    with (DATA / "golden.csv").open() as file:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def brackets() -> list[dict[str, float]]:
+    return json.loads((DATA / "brackets.json").read_text())["cases"]
+
+
+def larger(mechanisms: list[tuple[object, int]], adjacency: Adjacency, delta: float, tolerance: float = 1e-5):
+    """The larger ends over both directions."""
+    ends = []
+    for name in ("remove", "add"):
+        parts = [(dominating_pairs(m, adjacency), n) for m, n in mechanisms]
+        bracket = certify_epsilon([(d.get(name) or d["both"], n) for d, n in parts], delta, tolerance=tolerance)
+        ends.append((bracket.lower, bracket.upper))
+    return max(lo for lo, _ in ends), max(hi for _, hi in ends)
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-5, 1e-6])
+@pytest.mark.parametrize("row", golden(), ids=lambda row: f"{row['sampling_rate']:.3g}-{row['noise_multiplier']}")
+def test_golden(row: dict[str, float], tolerance: float) -> None:
+    for name, kind in PAIRS.items():
+        pair = kind(row["noise_multiplier"], row["sampling_rate"])
+        found = certify_epsilon([(pair, int(row["steps"]))], row["delta"], tolerance=tolerance)
+        truth = row[f"epsilon_{name}"]
+        assert found.lower - HALF_UNIT <= truth <= found.upper + HALF_UNIT
+        assert found.met_tolerance and found.upper - found.lower <= tolerance * found.upper
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-6])
+@pytest.mark.parametrize("case", brackets(), ids=lambda case: case["name"])
+def test_brackets_intersect(case: dict[str, float], tolerance: float) -> None:
+    mechanism = SampledGaussian(case["noise_multiplier"], case["sampling_rate"])
+    low, high = larger([(mechanism, int(case["steps"]))], Adjacency.ADD_OR_REMOVE_ONE, case["delta"], tolerance)
+    assert low <= case["epsilon_upper"] and high >= case["epsilon_lower"]
+    assert high - low <= tolerance * high
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta", "truth", "margin"),
+    [
+        (0.8, 0.125, 1000, 1e-6, 56.725950, 5e-7),
+        (4, 0.00033, 10000, 1.1e-18, 0.067213614, 5e-10),
+        (1, 1e-5, 10**6, 1e-10, 0.0706445, 5e-8),
+        (1, 0.00105, 1, 1e-4, 0.00240434, 5e-9),
+        (1, 0.00105, 1, 1e-5, 0.00977620, 5e-9),
+        (0.5, 1e-3, 10**5, 1e-8, 17.938, 5e-4),
+    ],
+)
+def test_hard_public_cases(
+    sigma: float, rate: float, steps: int, delta: float, truth: float, margin: float
+) -> None:
+    low, high = larger([(SampledGaussian(sigma, rate), steps)], Adjacency.ADD_OR_REMOVE_ONE, delta)
+    assert low - margin <= truth <= high + margin  # half a unit of the printed value
+    assert high - low <= 1e-5 * high
+
+
+def test_large_runs_stay_below_known_ceilings() -> None:
+    assert certify_epsilon([(SampledGaussianRemove(0.1, 1.024e-5), 976562)], 1e-7).upper <= 1199.90
+    assert certify_epsilon([(SampledGaussianRemove(1, 0.00105), 1)], 1e-3).upper == 0.0
+    for kind in PAIRS.values():
+        assert certify_epsilon([(kind(1, 1e-4), 10**7)], 1e-9).met_tolerance
+        assert certify_epsilon([(kind(2, 1e-4), 10**8)], 1e-6).met_tolerance
+
+
+@pytest.mark.parametrize("sigma", [0.7, 5.0, 80.0])
+@pytest.mark.parametrize("steps", [2, 17, 4000])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9, 1e-40])
+def test_unsampled_steps_match_the_gaussian_mechanism(sigma: float, steps: int, delta: float) -> None:
+    low, high = gaussian.epsilon_interval(delta, sigma / math.sqrt(steps))
+    found = certify_epsilon([(SampledGaussianRemove(sigma, 1.0), steps)], delta, tolerance=1e-6)
+    assert found.lower <= high * (1 + 1e-13) and found.upper >= low * (1 - 1e-13)
+    assert found.met_tolerance
+
+
+def delta_by_mpmath(kind: str, sigma: float, rate: float, steps: int, epsilon: float) -> float:
+    """delta of two or three steps by nested quadrature at 30 digits; the innermost step in closed form."""
+    with mpmath.workdps(30):
+        q, s, e = mpmath.mpf(rate), mpmath.mpf(sigma), mpmath.mpf(epsilon)
+
+        def log_ratio(x: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.log(1 - q + q * mpmath.exp((2 * x - 1) / (2 * s * s)))
+
+        def one(eps: mpmath.mpf) -> mpmath.mpf:
+            if kind == "remove":
+                inside = (mpmath.exp(eps) - 1 + q) / q
+                if inside <= 0:
+                    return 1 - mpmath.exp(eps)
+                x = s * s * mpmath.log(inside) + mpmath.mpf(1) / 2
+                tail = mpmath.ncdf(-x / s)
+                return (1 - q) * tail + q * mpmath.ncdf((1 - x) / s) - mpmath.exp(eps) * tail
+            inside = (mpmath.exp(-eps) - 1 + q) / q
+            if inside <= 0:
+                return mpmath.mpf(0)
+            x = s * s * mpmath.log(inside) + mpmath.mpf(1) / 2
+            return mpmath.ncdf(x / s) - mpmath.exp(eps) * ((1 - q) * mpmath.ncdf(x / s) + q * mpmath.ncdf((x - 1) / s))
+
+        def several(count: int, eps: mpmath.mpf) -> mpmath.mpf:
+            if count == 1:
+                return one(eps)
+
+            def term(x: mpmath.mpf) -> mpmath.mpf:
+                ratio = log_ratio(x)
+                if kind == "remove":
+                    return mpmath.npdf(x, 0, s) * mpmath.exp(ratio) * several(count - 1, eps - ratio)
+                return mpmath.npdf(x, 0, s) * several(count - 1, eps + ratio)
+
+            limit = eps - mpmath.log(1 - q) if kind == "remove" else -mpmath.log(1 - q) - eps
+            points = [-9 * s, -3 * s, mpmath.mpf(1) / 2, 3 * s + 1, 6 * s + 1, 12 * s + 1]
+            inside = (mpmath.exp(limit) - 1 + q) / q
+            if inside > 0:  # the integrand has a kink where the rest of the steps can just reach what is left of eps
+                points = sorted([*points, s * s * mpmath.log(inside) + mpmath.mpf(1) / 2])
+            return mpmath.quad(term, points, maxdegree=5)
+
+        return float(several(steps, e))
+
+
+@pytest.mark.parametrize("kind", ["remove", "add"])
+@pytest.mark.parametrize(("sigma", "rate", "epsilon"), [(1.0, 0.1, 0.3), (0.7, 0.02, 0.02), (2.0, 0.5, 0.6)])
+def test_two_steps_match_multiprecision(kind: str, sigma: float, rate: float, epsilon: float) -> None:
+    truth = delta_by_mpmath(kind, sigma, rate, 2, epsilon)
+    found = certify_delta([(PAIRS[kind](sigma, rate), 2)], epsilon)
+    slack = 1e-9 * truth  # of the quadrature
+    assert found.lower <= truth + slack and found.upper >= truth - slack
+    assert found.met_tolerance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["remove", "add"])
+def test_three_steps_match_multiprecision(kind: str) -> None:
+    truth = delta_by_mpmath(kind, 1.0, 0.1, 3, 0.4)
+    found = certify_delta([(PAIRS[kind](1.0, 0.1), 3)], 0.4)
+    assert found.lower <= truth * (1 + 1e-5) and found.upper >= truth * (1 - 1e-5)
+
+
+@pytest.mark.parametrize("kind", PAIRS.values())
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"), [(1.0, 0.01, 100, 1e-5), (2.0, 0.3, 20, 1e-8), (0.7, 0.01, 120, 1e-5)]
+)
+def test_the_lattice_agrees_with_fourier_inversion(
+    kind: type[Pair], sigma: float, rate: float, steps: int, delta: float
+) -> None:
+    parts = [(kind(sigma, rate), steps)]
+    sharp = certify_epsilon(parts, delta)
+    low, high, _ = mesh.mesh_epsilon(parts, delta, 1e-4)
+    assert sharp.detail["method"] == "fourier"
+    assert low <= sharp.lower and sharp.upper <= high  # the lattice is two orders wider, so that it must contain it
+    assert high - low <= 1e-3 * high
+
+
+def exact_randomized_response(epsilon0: float, steps: int, epsilon: float) -> float:
+    with mpmath.workdps(60):
+        e0, e = mpmath.mpf(epsilon0), mpmath.mpf(epsilon)
+        p = mpmath.exp(e0) / (1 + mpmath.exp(e0))
+        total = mpmath.mpf(0)
+        for ups in range(steps + 1):
+            loss = (2 * ups - steps) * e0
+            if loss > e:
+                total += mpmath.binomial(steps, ups) * p**ups * (1 - p) ** (steps - ups) * (1 - mpmath.exp(e - loss))
+        return float(total)
+
+
+@pytest.mark.parametrize(("epsilon0", "steps"), [(0.1, 100), (1.0, 30), (0.01, 600)])
+@pytest.mark.parametrize("level", [0.2, 0.6, 0.93])
+def test_randomized_response_is_met_exactly(epsilon0: float, steps: int, level: float) -> None:
+    epsilon = level * epsilon0 * steps
+    truth = exact_randomized_response(epsilon0, steps, epsilon)
+    found = certify_delta([(approximate_dp_pair(epsilon0, 0.0), steps)], epsilon)
+    assert found.lower <= truth <= found.upper
+    assert found.upper - found.lower <= 1e-7 * truth  # its atoms lie on the lattice
+
+
+def test_guarantees_compose_as_kairouz_oh_viswanath() -> None:
+    low, high = larger([(PureDP(0.1), 100)], Adjacency.ADD_OR_REMOVE_ONE, 1e-6)
+    assert low - 5e-6 <= 4.77457 <= high + 5e-6
+    low, high = larger([(ApproxDP(1.0, 0.001), 30)], Adjacency.ADD_OR_REMOVE_ONE, 0.06)
+    assert low - 5e-5 <= 21.7096 <= high + 5e-5
+    assert certify_epsilon([(approximate_dp_pair(1.0, 0.001), 30)], 0.01).upper == math.inf
+
+
+def test_six_unlike_releases() -> None:
+    releases = [
+        (SampledGaussian(1.1, 0.01), 1000),
+        (SampledGaussian(2.0, 0.05), 200),
+        (Gaussian(8.0), 1),
+        (Laplace(10.0), 1),
+        (RandomizedResponse(4, 0.2), 1),
+        (ApproxDP(0.1, 1e-7), 1),
+    ]
+    low, high = larger(releases, Adjacency.ZERO_OUT, 1e-5)
+    assert low - 5e-5 <= 2.6703 <= high + 5e-5
+    assert (low, high) == larger(releases[::-1], Adjacency.ZERO_OUT, 1e-5)
+
+
+def test_mixed_composition_with_laplace() -> None:
+    releases = [(SampledGaussian(0.8, 0.005), 100), (Gaussian(8.0 / math.sqrt(200)), 1), (Laplace(10.0), 100)]
+    low, high = larger(releases, Adjacency.ADD_OR_REMOVE_ONE, 1e-6)
+    assert low <= 11.1495 and high >= 11.1485
+    assert high - low <= 1e-5 * high
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "steps", "adjacency", "delta", "value", "unit"),
+    [
+        (SampledGaussian(1.0, 0.01), 1000, Adjacency.REPLACE_ONE, 1e-5, 2.843440, 2e-5),
+        (SampledGaussian(1.0, 0.01, Sampling.FIXED_SIZE), 1000, Adjacency.REPLACE_ONE, 1e-5, 14.8207, 1e-4),
+        (SampledGaussian(4.0, 0.05, Sampling.FIXED_SIZE), 500, Adjacency.REPLACE_ONE, 1e-5, 2.8772, 1e-4),
+        (SampledGaussian(10.0, 0.01, Sampling.FIXED_SIZE), 1000, Adjacency.REPLACE_ONE, 1e-5, 0.22644, 1e-5),
+        (SampledGaussian(1.0, 0.01, Sampling.FIXED_SIZE), 1000, Adjacency.ZERO_OUT, 1e-5, 10.50, 5e-3),
+    ],
+)
+def test_other_adjacencies(
+    mechanism: SampledGaussian, steps: int, adjacency: Adjacency, delta: float, value: float, unit: float
+) -> None:
+    low, high = larger([(mechanism, steps)], adjacency, delta)
+    assert low - unit <= value <= high + unit
+    assert high - low <= 1e-5 * high
+
+
+@pytest.mark.parametrize("name", ["remove", "add"])
+def test_delta_and_epsilon_are_inverse(name: str) -> None:
+    parts = [(PAIRS[name](1.1, 0.01), 500)]
+    for delta in (1e-3, 1e-8, 1e-30):
+        epsilon = certify_epsilon(parts, delta)
+        back = certify_delta(parts, epsilon.upper)
+        assert back.lower <= delta and certify_delta(parts, epsilon.lower).upper >= delta
+        assert back.met_tolerance
+
+
+@pytest.mark.parametrize("name", ["remove", "add"])
+def test_counts_and_order_do_not_matter(name: str) -> None:
+    a, b = PAIRS[name](1.1, 0.01), PAIRS[name](2.0, 0.05)
+    once = certify_epsilon([(a, 300), (b, 40)], 1e-6)
+    assert certify_epsilon([(b, 40), (a, 100), (a, 200), (a, 0)], 1e-6) == once
+
+
+@pytest.mark.parametrize("name", ["remove", "add"])
+def test_intervals_are_ordered(name: str) -> None:
+    kind = PAIRS[name]
+
+    def ends(sigma: float = 1.0, rate: float = 0.01, steps: int = 1000, delta: float = 1e-6) -> tuple[float, float]:
+        found = certify_epsilon([(kind(sigma, rate), steps)], delta)
+        return found.lower, found.upper
+
+    low, high = ends()
+    for worse in (ends(sigma=0.98), ends(rate=0.0102), ends(steps=1020), ends(delta=9e-7)):
+        assert worse[0] > high
+    for better in (ends(sigma=1.02), ends(rate=0.0098), ends(steps=980), ends(delta=1.1e-6)):
+        assert better[1] < low
+
+
+def test_several_deltas() -> None:
+    parts = [(SampledGaussianRemove(1.0, 0.01), 1000)]
+    found = certify_epsilons(parts, [1e-5, 1e-20])
+    assert [bracket.upper for bracket in found] == [certify_epsilon(parts, d).upper for d in (1e-5, 1e-20)]
+
+
+def test_limits() -> None:
+    pair = SampledGaussianRemove(1.0, 0.01)
+    assert certify_epsilon([], 1e-5).upper == 0.0 and certify_epsilon([(pair, 0)], 1e-5).upper == 0.0
+    assert certify_epsilon([(pair, 10)], 1.0).upper == 0.0
+    assert certify_epsilon([(pair, 10)], 0.5).upper == 0.0  # beyond the total variation
+    assert certify_delta([(pair, 10)], math.inf).upper == 0.0
+    add = SampledGaussianAdd(1.0, 0.01)
+    assert certify_epsilon([(add, 1000)], 1e-30).upper <= -1000 * math.log1p(-0.01) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0, 1.5, math.nan])
+def test_bad_delta(delta: float) -> None:
+    with pytest.raises(InputError):
+        certify_epsilon([(SampledGaussianRemove(1.0, 0.01), 10)], delta)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, math.nan])
+def test_bad_tolerance(tolerance: float) -> None:
+    with pytest.raises(InputError):
+        certify_epsilon([(SampledGaussianRemove(1.0, 0.01), 10)], 1e-5, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
+def test_bad_epsilon(epsilon: float) -> None:
+    with pytest.raises(InputError):
+        certify_delta([(SampledGaussianRemove(1.0, 0.01), 10)], epsilon)
+
+
+def test_random_unsampled_runs_contain_the_closed_form() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        sigma, steps = float(np.exp(rng.uniform(-2, 5))), int(np.exp(rng.uniform(0.7, 16)))
+        delta = float(10 ** -rng.uniform(2, 15))
+        low, high = gaussian.epsilon_interval(delta, sigma / math.sqrt(steps))
+        found = certify_epsilon([(SampledGaussianRemove(sigma, 1.0), steps)], delta)
+        assert found.lower <= high * (1 + 1e-12) and found.upper >= low * (1 - 1e-12)
