@@ -30,9 +30,11 @@ class Case:
     max_batch: int | None = None
 
     def of(self, run: Run) -> Run:
-        rate = 1.0 if self.sampling is Sampling.FULL_BATCH else run.sampling_rate
+        rate, steps = run.sampling_rate, run.steps
+        if self.sampling is Sampling.FULL_BATCH and rate is not None and steps is not None:
+            rate, steps = 1.0, math.ceil(steps * rate * (1 - 1e-12))  # one release for each pass over the data
         return replace(
-            run, sampling=self.sampling, adjacency=self.adjacency, group_size=self.group_size, sampling_rate=rate,
+            run, sampling=self.sampling, adjacency=self.adjacency, group_size=self.group_size, sampling_rate=rate, steps=steps,
             microbatches=self.microbatches, max_batch=self.max_batch,
         )  # fmt: skip
 
@@ -42,7 +44,7 @@ class Case:
             text += f", batches cut at {self.max_batch}"
         if self.microbatches:
             text += ", micro-batches"
-        return text if self.group_size == 1 else f"{text}, groups of {self.group_size}"
+        return text if self.group_size == 1 else f"{text}, group of {self.group_size}"
 
 
 POISSON_LOADER = (
@@ -51,7 +53,7 @@ POISSON_LOADER = (
 FIXED_LOADER = "a fresh random subset of fixed size each step (TensorFlow Federated client sampling; numpy choice)"
 SHUFFLE_LOADER = "PyTorch DataLoader(shuffle=True); tf.data shuffle and batch; Opacus with poisson_sampling=False"
 BINS_LOADER = "each record assigned to one random batch an epoch (JAX-Privacy balls in bins)"
-FULL_LOADER = "one batch with all records; also the bound that holds when nothing is known about the order"
+FULL_LOADER = "batches in a fixed order, or full batches for as many epochs; holds whatever is known about the order"
 MICRO_LOADER = "TensorFlow Privacy with num_microbatches below the batch size"
 
 ADD, REPLACE, ZERO = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT
@@ -73,7 +75,12 @@ def cases(run: Run) -> list[Case]:
             SHUFFLE_LOADER,
         ),
         Case(Sampling.BALLS_IN_BINS, ADD, "each record in one random batch an epoch; added or removed", BINS_LOADER),
-        Case(Sampling.FULL_BATCH, ADD, "no secret about who is in a batch, every step may see the record", FULL_LOADER),
+        Case(
+            Sampling.FULL_BATCH,
+            ADD,
+            "no amplification: each record once an epoch, in an order that is known",
+            FULL_LOADER,
+        ),
         Case(
             Sampling.POISSON, ADD, "clipping acts on micro-batches of several records", MICRO_LOADER, microbatches=True
         ),
@@ -102,7 +109,7 @@ class Row:
             return "estimate"
         if self.guarantee.value.lower is None or self.guarantee.kind is Kind.UPPER_BOUND:
             return "upper bound"
-        return "gap numerical" if self.guarantee.detail.get("gap") == "numerical" else "gap from analysis"
+        return "both ends" if self.guarantee.detail.get("gap") == "numerical" else "gap from analysis"
 
 
 def rows(run: Run, delta: float, names: Sequence[str], tolerance: float) -> list[Row]:
@@ -134,9 +141,8 @@ def report(run: Run, delta: float, *, accountant: str, tolerance: float) -> Repo
     shuffled = next(row for row in found if row.case.sampling is Sampling.SHUFFLE)
     body: list[list[Cell]] = [
         [
-            row.case.label(),
+            row.case.label() + ("" if row.accountant == "pld" else f" ({row.accountant})"),
             str(row.case.adjacency),
-            row.accountant,
             row.error or Range(_interval(row)),
             row.proven(),
         ]
@@ -154,7 +160,7 @@ def report(run: Run, delta: float, *, accountant: str, tolerance: float) -> Repo
         ],
         value=Quantity(_interval(here).upper, Rounding.UP),
         facts=words.facts(run),
-        main=Table(("sampling", "adjacency", "accountant", "epsilon", "proven"), body),
+        main=Table(("sampling", "adjacency", "epsilon", "proven"), body),
         notes=[
             "Each row holds for the sampling and the neighbours that it names, and for no others: take the row that your data "
             "loader really implements. A gap from analysis is not numerical: nobody knows the truth inside it.",
