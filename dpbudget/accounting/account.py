@@ -181,7 +181,7 @@ def _estimate_inside(
         return (bracket.lower + bracket.upper) / 2
     estimate = contour_at(parts, argument)
     if estimate is None or not bracket.lower <= estimate <= bracket.upper:
-        return None
+        return (bracket.lower + bracket.upper) / 2 if bracket.met_tolerance else None
     return estimate
 
 
@@ -194,7 +194,6 @@ def _pld(
 ) -> Guarantee:
     directions: dict[str, Interval] = {}
     detail: dict[str, object] = {}
-    met = True
     attained = True
     for name, parts in ledger.directions.items():
         bracket = certify(parts, argument, tolerance=tolerance)
@@ -206,18 +205,17 @@ def _pld(
         if not bracket.lower <= bracket.upper:
             raise ContradictionError(f"the certified ends are crossed: [{bracket.lower!r}, {bracket.upper!r}]")
         directions[name] = Interval(
-            bracket.lower, bracket.upper, _estimate_inside(bracket, parts, argument, contour_at)
+            float(bracket.lower), float(bracket.upper), _estimate_inside(bracket, parts, argument, contour_at)
         )
         detail[name] = dict(bracket.detail)
-        met = met and bracket.met_tolerance
         attained = attained and len(known) == len(parts)
-    ends = list(directions.values())
-    estimates = [end.estimate for end in ends]
-    value = Interval(
-        max((end.lower for end in ends if end.lower is not None), default=0.0),
-        max((end.upper for end in ends if end.upper is not None), default=0.0),
-        None if None in estimates else max((e for e in estimates if e is not None), default=0.0),
-    )
+    ends = [
+        (end.lower or 0.0, math.inf if end.upper is None else end.upper, end.estimate) for end in directions.values()
+    ]
+    lower, upper = max(end[0] for end in ends), max(end[1] for end in ends)
+    estimates = [end[2] for end in ends if end[1] >= lower]  # a direction that lies below the other does not matter
+    value = Interval(lower, upper, None if None in estimates else max(e for e in estimates if e is not None))
+    met = upper - lower <= tolerance * upper
     return Guarantee(
         "pld",
         Kind.INTERVAL,
