@@ -215,7 +215,7 @@ def _pld(
     lower, upper = max(end[0] for end in ends), max(end[1] for end in ends)
     estimates = [end[2] for end in ends if end[1] >= lower]  # a direction that lies below the other does not matter
     value = Interval(lower, upper, None if None in estimates else max(e for e in estimates if e is not None))
-    met = upper - lower <= tolerance * upper
+    met = lower == upper or (math.isfinite(upper) and upper - lower <= tolerance * upper)
     return Guarantee(
         "pld",
         Kind.INTERVAL,
