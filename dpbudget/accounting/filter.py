@@ -1,14 +1,22 @@
-"""Releases that may depend on earlier outputs: a Renyi privacy filter at one order that is fixed beforehand.
+"""Releases that may depend on earlier outputs: a Renyi privacy filter at a few orders that are fixed beforehand.
 
 Theorem (Feldman, Zrnic 2021, arXiv:2008.11193, Thm 4.3; Lecuyer 2021, arXiv:2103.01379): let mechanisms be chosen one
 after the other, each as any function of the earlier outputs, and let rho_i be a bound on the i-th one's Renyi divergence
 of order alpha given those outputs. If sum rho_i <= B almost surely, the whole is (alpha, B)-RDP. The order and B must
 not depend on outputs: here both follow from the budget alone.
+
+Several orders share delta. Let order k have the part w_k of delta, sum w_k = 1, and the cap B_k that turns into
+(epsilon, w_k delta)-DP, and go on while at least one order is below its cap. Let M be the whole and M_k the same run,
+stopped before order k would pass its cap. M_k is (epsilon, w_k delta)-DP by the theorem. Every transcript y of M is below
+the cap of some order; let k(y) be the first. Given k(y) = k, M and M_k do the same, so that for every event S
+
+    P(M in S) = sum_k P(M_k in S, k(y) = k) <= sum_k (e^epsilon Q(M_k in S, k(y) = k) + w_k delta) = e^epsilon Q(M in S) + delta.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -37,6 +45,10 @@ def order(epsilon: float, delta: float) -> float:
     return float(orders[int(np.argmax(afford))])
 
 
+SCALES: Mapping[float, float] = {1.0: 1 / 2, 1 / 8: 1 / 8, 1 / 4: 1 / 8, 1 / 2: 1 / 8, 2.0: 1 / 8}
+"""Orders of the filter: (order - 1) over that of `order`, and its part of delta. Sampled steps need smaller orders."""
+
+
 def _spent(ledger: Ledger, alpha: float) -> float:
     """The sum of the releases' Renyi divergences at alpha, in the worse direction."""
     if ledger.unbounded:
@@ -60,9 +72,14 @@ def epsilon(what: Ledger | Parallel, budget: float, delta: float) -> Guarantee:
 
     Valid as a statement about the past only while it stays at or below `budget`: that is the filter's stopping rule.
     """
-    alpha = order(budget, delta)
     ledgers = what.ledgers if isinstance(what, Parallel) else (what,)
-    spent = max((_spent(ledger, alpha) for ledger in ledgers), default=0.0)
-    value = 0.0 if spent == 0 else max(0.0, spent + conversion(alpha, delta)) * (1 + 1e-12)
-    detail = {"order": alpha, "reason": "Renyi filter at an order fixed by the budget"}
+    middle = order(budget, delta)
+    best, value = middle, math.inf
+    for scale, weight in SCALES.items():
+        alpha = 1 + (middle - 1) * scale
+        spent = max((_spent(ledger, alpha) for ledger in ledgers), default=0.0)
+        bound = 0.0 if spent == 0 else max(0.0, spent + conversion(alpha, weight * delta)) * (1 + 1e-12)
+        if bound < value:
+            best, value = alpha, bound
+    detail = {"order": best, "reason": "Renyi filter at orders fixed by the budget"}
     return Guarantee("rdp-filter", Kind.UPPER_BOUND, Interval(None, value), detail)

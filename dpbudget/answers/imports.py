@@ -62,7 +62,12 @@ def report(
     rows: list[list[Cell]] = [["certified here", Range(total.value)]]
     if tool is not None:
         rows.append([f"{state.tool}, {'as reported' if reported is not None else 'recomputed'}", Quantity(tool)])
-    notes = [*state.notes, *([state.explanation] if state.explanation else [])]
+    notes = [
+        *state.notes,
+        *([state.explanation] if state.explanation else []),
+        f"Assumes: {state.adjacency} neighbours, unit {state.unit}, {state.sampling} sampling; noise, rates and steps fixed "
+        "without looking at earlier outputs. Covers the imported releases only.",
+    ]
     if other is not None:
         again = _cost(other, at, tolerance)
         rows.append([f"noise relative to {_reading(other)}", Range(again.value)])

@@ -46,7 +46,7 @@ class ImportedState:
 
     @property
     def explanation(self) -> str:
-        return SAYS.get(self.accountant or "", "")
+        return SAYS.get(self.accountant or "", "").replace("It ", f"{self.tool} ", 1)
 
     def releases(self) -> list[Release]:
         """The releases of the model, in the order of the entries."""
