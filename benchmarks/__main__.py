@@ -45,7 +45,6 @@ def _sections(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, A
     known = [*cases.golden(), *cases.brackets()][:: options.every]
     rounds, limit = options.rounds, options.limit
     return {
-        "versions": lambda: measure.versions(names),
         "processes": lambda: measure.processes(rounds + 2, _say),
         "epsilon": lambda: measure.epsilons([*known, *cases.hard()], names, rounds, limit, _say, options.slow_every),
         "solvers": lambda: measure.solvers(rounds, options.solver_limit, _say),
@@ -60,6 +59,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         results = json.loads(options.results.read_text())
     options.results.parent.mkdir(parents=True, exist_ok=True)
     results["machine"] = measure.machine()
+    results["arguments"] = sys.argv[1:]
+    results["versions"] = measure.versions(list(CONTENDERS))
     for section, measured in _sections(options).items():
         if options.sections is None or section in options.sections:
             results[section] = measured()

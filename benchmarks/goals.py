@@ -122,7 +122,7 @@ def _growth(growth: Result) -> list[Goal]:
 
 def sections(results: Result) -> list[Result]:
     """Everything measured that is {case: {contender: answer}}."""
-    return [results["epsilon"], *results.get("growth", {}).values()]
+    return [results.get("epsilon", {}), *results.get("growth", {}).values()]
 
 
 def _memory(results: Result) -> list[Goal]:
@@ -167,10 +167,10 @@ def _processes(processes: Result) -> list[Goal]:
 
 def goals(cases: Sequence[Case], results: Result) -> list[Goal]:
     return [
-        *_soundness(cases, results["epsilon"]),
-        *_tightness(cases, results["epsilon"]),
-        *_speed(cases, results["epsilon"], "wall"),
-        *_speed(cases, results["epsilon"], "cpu"),
+        *_soundness(cases, results.get("epsilon", {})),
+        *_tightness(cases, results.get("epsilon", {})),
+        *_speed(cases, results.get("epsilon", {}), "wall"),
+        *_speed(cases, results.get("epsilon", {}), "cpu"),
         *_solvers(results.get("solvers", {})),
         *_growth(results.get("growth", {})),
         *_memory(results),

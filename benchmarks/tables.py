@@ -163,16 +163,18 @@ def _refusals(every: Sequence[Case], results: Result) -> str:
     """Everything that was not answered, word for word: nothing is hidden behind a short cell."""
     groups: dict[tuple[str, str], list[str]] = {}
     for case in every:
-        for name, answer in results["epsilon"].get(case.name, {}).items():
+        for name, answer in results.get("epsilon", {}).get(case.name, {}).items():
             if "error" in answer:
                 groups.setdefault((name, str(answer["error"])[:160]), []).append(case.label)
     rows = [[name, error, "; ".join(labels)] for (name, error), labels in groups.items()]
     return table(["accountant", "what it said", "sigma / q / steps / delta"], rows) if rows else "Everybody answered.\n"
 
 
-def document(results: Result, command: str = "make bench") -> str:
+def document(results: Result) -> str:
+    chosen = " ".join(results["arguments"])
+    command = f"sh benchmarks/run.sh {chosen}" if chosen else "make bench"
     golden, brackets, hard = cases.golden(), cases.brackets(), cases.hard()
-    known, epsilon, machine = [*golden, *brackets], results["epsilon"], results["machine"]
+    known, epsilon, machine = [*golden, *brackets], results.get("epsilon", {}), results["machine"]
     names = [name for name in CONTENDERS if any(name in row for row in epsilon.values())]
     load = machine.get("load")
     busy = f"; load average {load[0]:.1f} at the start, {results['load_end'][0]:.1f} at the end" if load else ""
@@ -180,8 +182,9 @@ def document(results: Result, command: str = "make bench") -> str:
     return f"""# Benchmarks
 
 Measured on {machine["date"]} with `{command}`: {machine["cores"]} cores, {machine["system"]}, Python {machine["python"]},
-NumPy {libraries["numpy"]["value"]}, SciPy {libraries["scipy"]["value"]}{busy}. One run, everybody in turn on the same
-questions, warm and in process; times are medians. Times vary with the machine: read the ratios.
+NumPy {libraries["numpy"]["value"]}, SciPy {libraries["scipy"]["value"]}{busy}. In every section everybody is asked in turn, the same
+questions, warm and in process; times are medians. Times vary with the machine: read the ratios. `make bench` measures
+everything; `--slow-every N` asks the PRV accountants every N-th question only, which leaves cells empty.
 
 ## Summary
 
