@@ -181,10 +181,12 @@ def document(results: Result) -> str:
     libraries = results["versions"]
     return f"""# Benchmarks
 
-Measured on {machine["date"]} with `{command}`: {machine["cores"]} cores, {machine["system"]}, Python {machine["python"]},
-NumPy {libraries["numpy"]["value"]}, SciPy {libraries["scipy"]["value"]}{busy}. In every section everybody is asked in turn, the same
-questions, warm and in process; times are medians. Times vary with the machine: read the ratios. `make bench` measures
-everything; `--slow-every N` asks the PRV accountants every N-th question only, which leaves cells empty.
+Measured on {machine["date"]} with `{command}`:
+{machine["cores"]} cores, {machine["system"]}, Python {machine["python"]}, NumPy {libraries["numpy"]["value"]}, \
+SciPy {libraries["scipy"]["value"]}{busy}.
+In every section everybody is asked in turn, the same questions, warm and in process; times are medians. Times vary with
+the machine: read the ratios. `make bench` measures everything; `--slow-every N` asks the PRV accountants every N-th
+question only, which leaves cells empty.
 
 ## Summary
 
