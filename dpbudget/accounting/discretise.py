@@ -22,6 +22,11 @@ from dpbudget.accounting.pair import Array, Pair
 
 ROUND = 2.0**-53
 ROUNDS = 24
+GROUP = 2**19
+"""Points at a time, so that memory stays bounded."""
+PANELS_AT_ONCE = 2**16
+"""Bounds the memory of a fine discretisation."""
+
 _ORDERS = ((1 / 256, 3), (1 / 32, 4), (1 / 8, 6), (1 / 2, 10), (np.inf, 16))
 
 
@@ -94,9 +99,10 @@ def panel_nodes(pair: Pair, edges: Array) -> Iterator[tuple[NDArray[np.intp], Ar
     for bound, order in _ORDERS:
         which = np.flatnonzero((ratio > previous) & (ratio <= bound))
         previous = bound
-        if which.size:
-            x, w = _legendre(order)
-            yield which, edges[which, None] + width[which, None] * x, width[which, None] * w
+        x, w = _legendre(order)
+        for start in range(0, which.size, GROUP // order):
+            group = which[start : start + GROUP // order]
+            yield group, edges[group, None] + width[group, None] * x, width[group, None] * w
 
 
 def truncated_mass(pair: Pair, edges: Array) -> tuple[float, float]:

@@ -390,7 +390,7 @@ def _cutoff(parts: Sequence[Tilted], t: float, log_goal: float, scale: float) ->
     end = float(far[good[0]])
     guards = [_guard(part, t, end, -goal / (4 * len(parts))) for part in parts]
     points = _guard_points(3.0 / scale, end, max(guard.spread for guard in guards))
-    if points.size < 2:
+    if points.size < 2 or points.size * max(guard.weight.size for guard in guards) > MAX_WORK:
         return end
     modulus = [guard.modulus(points) for guard in guards]
     log_near = _between(guards, modulus, np.diff(points))
@@ -401,6 +401,8 @@ def _cutoff(parts: Sequence[Tilted], t: float, log_goal: float, scale: float) ->
             finer = _between(guards, modulus, np.diff(points) / n)
             pieces[(log_near > wanted) & (finer <= wanted - 0.02)] = n
         points = _subdivide(points, pieces)
+        if points.size * max(guard.weight.size for guard in guards) > 4 * MAX_WORK:
+            return end
         modulus = [guard.modulus(points) for guard in guards]
         log_near = _between(guards, modulus, np.diff(points))
     worst = np.maximum.accumulate(log_near[::-1])[::-1]
@@ -441,10 +443,14 @@ class _Guard:
 
     def modulus(self, points: Array) -> Array:
         """Upper bounds on |phi_core|."""
-        half = points[:, None] * (self.centred / 2)
-        sine = np.sin(half)
-        real = float(self.weight.sum()) - 2 * ((sine * sine) @ self.weight)
-        imag = 2 * ((sine * np.cos(half)) @ self.weight)
+        real, imag = np.empty(points.size), np.empty(points.size)
+        rows = max(1, int(1e6) // self.weight.size)
+        for start in range(0, points.size, rows):
+            block = slice(start, start + rows)
+            half = points[block, None] * (self.centred / 2)
+            sine = np.sin(half)
+            real[block] = float(self.weight.sum()) - 2 * ((sine * sine) @ self.weight)
+            imag[block] = 2 * ((sine * np.cos(half)) @ self.weight)
         return np.asarray(np.hypot(real, imag) + 2 * self.error + points * self.phase_slope)
 
 
