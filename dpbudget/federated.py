@@ -144,7 +144,7 @@ def update_multiplier(multiplier: float, count_std: float) -> float:
             f"{count_std:g} spends the whole budget on the clipped count",
             hint=f"It has to be above half the noise multiplier, {multiplier / 2:g}; usual is clients per round / 20.",
         )
-    return left**-0.5 * (1 + 2**-50)
+    return float(left**-0.5) * (1 + 2**-50)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dpbudget import derive
 from dpbudget.accounting import solve
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.solve import Target
-from dpbudget.answers import words
+from dpbudget.answers import pictures, words
 from dpbudget.errors import DpbudgetError, Infeasible, InputError
 from dpbudget.model import Guarantee
 from dpbudget.report import Cell, Notice, Quantity, Report, Rounding, Table
@@ -27,6 +27,9 @@ from dpbudget.run import Run, resolve
 Progress = Callable[[int, int], None]
 EPOCHS = (1, 3, 10, 30, 100)
 GOOD_ENOUGH = 0.8
+COLUMNS = (
+    "batch size", "epochs", "steps", "noise multiplier", "noise per gradient", "snr", "total snr", "examples", "mark",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -167,9 +170,7 @@ def _report(n: int, target: Target, designs: Sequence[Design], clip: float, erro
         ],
         value=Quantity(best.noise_multiplier),
         facts=[("dataset size", Quantity(n), ""), ("clipping norm", Quantity(clip), "scales the noise per gradient only")],
-        main=Table(
-            ("batch size", "epochs", "steps", "noise multiplier", "noise per gradient", "snr", "total snr", "examples", "mark"), rows
-        ),
+        main=Table(COLUMNS, rows),
         notes=[
             reason,
             "Noise per gradient is sigma C / B, the noise on one coordinate of the averaged gradient; snr is C over it, "
@@ -177,6 +178,10 @@ def _report(n: int, target: Target, designs: Sequence[Design], clip: float, erro
             words.assumptions(best.run),
         ],
         explanation=[words.PARAMETERS],
+        picture=pictures.designs(
+            [_json(d, d in front) for d in designs], {**_json(best, True), "reason": reason}, target.epsilon,
+            target.delta, n, words.assumptions(best.run),
+        ),
         warnings=[Notice("design-failed", text) for text in errors],
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ def read_sizes(path: str) -> list[tuple[str, int]]:
             reader = csv.DictReader(file)
             if "size" not in (reader.fieldnames or ()):
                 raise InputError("sizes", f"{path} has no column size", hint="The first line is: client,size")
-            found = []
+            found: list[tuple[str, int]] = []
             for row in reader:
                 try:
                     size = checks.whole("size", checks.number("size", row["size"] or ""))

@@ -22,7 +22,9 @@ def test_epsilon_contract(dpbudget) -> None:
         "noise_multiplier": 1.1, "sampling_rate": 256 / 60000, "steps": 14100, "batch_size": 256, "dataset_size": 60000,
         "epochs": 60, "delta": 1e-5,
     }  # fmt: skip
-    assert {"adjacency": "add-or-remove-one", "sampling": "poisson", "unit": "example"}.items() <= report["assumptions"].items()
+    assert {"adjacency": "add-or-remove-one", "sampling": "poisson", "unit": "example"}.items() <= report[
+        "assumptions"
+    ].items()
     result = report["result"]
     assert result["accountant"] == "pld"
     assert result["epsilon"]["lower"] <= result["epsilon"]["estimate"] <= result["epsilon"]["upper"]
@@ -32,7 +34,7 @@ def test_epsilon_contract(dpbudget) -> None:
     assert pld["gap"] == "numerical" and pld["met_tolerance"] is True
     assert 7 < rdp["order"] < 9 and set(rdp["epsilon"]) == {"upper"}
     # the certified bracket of tests/data/brackets.json, mnist-60ep
-    assert 2.3850885 <= result["epsilon"]["upper"] and result["epsilon"]["lower"] <= 2.3851494
+    assert result["epsilon"]["upper"] >= 2.3850885 and result["epsilon"]["lower"] <= 2.3851494
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "csv", "value", "statement"])
@@ -44,7 +46,13 @@ def test_every_format_states_the_answer(dpbudget, form: str) -> None:
     assert (str(upper) if form == "json" else printed) in ran.out.replace("\\", "")
     if form in ("text", "markdown", "statement"):
         plain = " ".join(ran.out.split()).replace("\\", "")
-        for words in ("add-or-remove-one", "Poisson sampling", "unit example", "this run only", "hyper-parameter tuning"):
+        for words in (
+            "add-or-remove-one",
+            "Poisson sampling",
+            "unit example",
+            "this run only",
+            "hyper-parameter tuning",
+        ):
             assert words in plain
 
 
@@ -54,7 +62,9 @@ def test_value_is_one_number(dpbudget) -> None:
 
 
 def test_csv_has_a_row_for_each_accountant(dpbudget) -> None:
-    rows = list(csv.DictReader(io.StringIO(dpbudget("epsilon", *RUN, "-a", "pld,rdp,gdp-clt", "-f", "csv", "--quiet").out)))
+    rows = list(
+        csv.DictReader(io.StringIO(dpbudget("epsilon", *RUN, "-a", "pld,rdp,gdp-clt", "-f", "csv", "--quiet").out))
+    )
     assert [row["accountant"] for row in rows] == ["pld", "rdp", "gdp-clt"]
     assert float(rows[0]["epsilon_lower"]) <= float(rows[0]["epsilon_upper"]) <= float(rows[1]["epsilon_upper"])
     assert rows[2]["epsilon_upper"] == "" and float(rows[2]["epsilon_estimate"]) > 0
@@ -105,7 +115,9 @@ def test_gate(dpbudget) -> None:
 
 
 def test_several_deltas(dpbudget) -> None:
-    curve = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5,1e-6,1e-7", "--json").json["result"]["curve"]
+    curve = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5,1e-6,1e-7", "--json").json["result"][
+        "curve"
+    ]
     uppers = [point["epsilon"]["upper"] for point in curve]
     assert [point["delta"] for point in curve] == [1e-5, 1e-6, 1e-7] and uppers == sorted(uppers)
 
@@ -209,14 +221,34 @@ def test_clip_norm_changes_nothing_but_the_ratio(dpbudget) -> None:
 def test_batches_over_devices(dpbudget) -> None:
     one = dpbudget("epsilon", "-s", "1", "-b", "512", "-n", "60000", "-E", "1", "-d", "1e-5", "--json").json
     many = dpbudget(
-        "epsilon", "-s", "1", "-b", "32", "--devices", "4", "--accumulate", "4", "-n", "60000", "-E", "1", "-d", "1e-5", "--json"
+        "epsilon",
+        "-s",
+        "1",
+        "-b",
+        "32",
+        "--devices",
+        "4",
+        "--accumulate",
+        "4",
+        "-n",
+        "60000",
+        "-E",
+        "1",
+        "-d",
+        "1e-5",
+        "--json",
     ).json
     assert many["result"] == one["result"] and many["input"]["batch_size"] == 512
 
 
-@pytest.mark.parametrize(("loader", "rate", "steps"), [("exact", 256 / 60000, 14100), ("opacus", 1 / 235, 14100), ("tf-privacy", 256 / 60000, 14063)])
+@pytest.mark.parametrize(
+    ("loader", "rate", "steps"),
+    [("exact", 256 / 60000, 14100), ("opacus", 1 / 235, 14100), ("tf-privacy", 256 / 60000, 14063)],
+)
 def test_loaders(dpbudget, loader: str, rate: float, steps: int) -> None:
-    ran = dpbudget("epsilon", "-s", "1.1", "-b", "256", "-n", "60000", "-E", "60", "-d", "1e-5", "--loader", loader, "--json")
+    ran = dpbudget(
+        "epsilon", "-s", "1.1", "-b", "256", "-n", "60000", "-E", "60", "-d", "1e-5", "--loader", loader, "--json"
+    )
     assert (ran.json["input"]["sampling_rate"], ran.json["input"]["steps"]) == (rate, steps)
 
 
@@ -243,7 +275,9 @@ def test_sigma_round_trip(dpbudget, arguments, accountant: str) -> None:
         return report["result"]["epsilon"]["upper"]
 
     assert upper(answer) == found["epsilon"]["upper"] <= 2 < upper(beside)
-    assert dpbudget("sigma", "-e", "2", "-d", "1e-5", *arguments, "-a", accountant, "-f", "value").out.strip() == repr(answer)
+    assert dpbudget("sigma", "-e", "2", "-d", "1e-5", *arguments, "-a", accountant, "-f", "value").out.strip() == repr(
+        answer
+    )
 
 
 def test_steps_round_trip(dpbudget) -> None:
@@ -258,9 +292,13 @@ def test_rate_and_batch(dpbudget) -> None:
     found = dpbudget("rate", *arguments, "--json").json["result"]
     for flag, value in (("-q", repr(found["sampling_rate"])), ("-b", str(found["batch_size"]))):
         extra = () if flag == "-q" else ("-n", "60000")
-        cost = dpbudget("epsilon", flag, value, *extra, "-s", "1.1", "-t", "10000", "-d", "1e-5", "--json").json["result"]
+        cost = dpbudget("epsilon", flag, value, *extra, "-s", "1.1", "-t", "10000", "-d", "1e-5", "--json").json[
+            "result"
+        ]
         assert cost["epsilon"]["upper"] <= 3
-    more = dpbudget("epsilon", "-b", str(found["batch_size"] + 1), "-n", "60000", "-s", "1.1", "-t", "10000", "-d", "1e-5", "--json")
+    more = dpbudget(
+        "epsilon", "-b", str(found["batch_size"] + 1), "-n", "60000", "-s", "1.1", "-t", "10000", "-d", "1e-5", "--json"
+    )
     assert more.json["result"]["epsilon"]["upper"] > 3
 
 
@@ -282,7 +320,9 @@ def test_infeasible_in_one_sentence_with_the_nearest_target(dpbudget, arguments,
 
 @pytest.mark.parametrize("command", ["sigma", "steps", "rate"])
 def test_solvers_refuse_estimates_and_what_they_solve_for(dpbudget, command: str) -> None:
-    run = {"sigma": ("-q", "0.1", "-t", "9"), "steps": ("-q", "0.1", "-s", "1"), "rate": ("-t", "9", "-s", "1")}[command]
+    run = {"sigma": ("-q", "0.1", "-t", "9"), "steps": ("-q", "0.1", "-s", "1"), "rate": ("-t", "9", "-s", "1")}[
+        command
+    ]
     assert dpbudget(command, "-e", "1", "-d", "1e-5", *run, "-a", "gdp-clt").code == 2
     own = {"sigma": ("-s", "1"), "steps": ("-t", "5"), "rate": ("-q", "0.1")}[command]
     ran = dpbudget(command, "-e", "1", "-d", "1e-5", *run, *own)
@@ -298,7 +338,9 @@ def test_gaussian(dpbudget) -> None:
     assert result["noise_std"] == pytest.approx(3 * 0.499888619709009, rel=1e-10)
     assert result["classical"]["proven"] is False and result["classical"]["true_delta"] > 1e-5
     assert {w["code"] for w in found.json["warnings"]} == {"classical-unproven"}
-    back = dpbudget("gaussian", "-d", "1e-5", "--noise-std", repr(result["noise_std"]), "--sensitivity", "3", "--json").json
+    back = dpbudget(
+        "gaussian", "-d", "1e-5", "--noise-std", repr(result["noise_std"]), "--sensitivity", "3", "--json"
+    ).json
     assert back["result"]["epsilon"] == pytest.approx(10, rel=1e-12)
     zero = dpbudget("gaussian", "-e", "0", "-d", "1e-6", "-f", "value")
     assert float(zero.out) >= 398942.280401328 * (1 - 1e-12)
@@ -316,7 +358,22 @@ def test_explain(dpbudget) -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_text_fits_and_loses_no_digit(dpbudget, columns: int) -> None:
-    arguments = ("epsilon", "-s", "1.1", "-b", "256", "-n", "60000", "-E", "60", "-d", "1e-5,1.23456e-7", "-a", "all", "--quiet")
+    arguments = (
+        "epsilon",
+        "-s",
+        "1.1",
+        "-b",
+        "256",
+        "-n",
+        "60000",
+        "-E",
+        "60",
+        "-d",
+        "1e-5,1.23456e-7",
+        "-a",
+        "all",
+        "--quiet",
+    )
     ran = dpbudget(*arguments, columns=columns)
     assert max(map(len, ran.out.splitlines())) <= columns
     wide = dpbudget(*arguments, columns=200).out
@@ -343,8 +400,12 @@ def test_random_round_trips(dpbudget) -> None:
     for _ in range(6):
         epsilon, q, steps = 10 ** draw.uniform(-0.5, 1), 10 ** draw.uniform(-3, -1), int(10 ** draw.uniform(1, 4))
         common = ("-q", f"{q:.4g}", "-d", "1e-6")
-        found = dpbudget("sigma", "-e", f"{epsilon:.4g}", *common, "-t", str(steps), "-a", "pld", "--json").json["result"]
+        found = dpbudget("sigma", "-e", f"{epsilon:.4g}", *common, "-t", str(steps), "-a", "pld", "--json").json[
+            "result"
+        ]
         target = float(f"{epsilon:.4g}")
         for sigma, meets in ((found["noise_multiplier"], True), (found["insufficient"], False)):
-            cost = dpbudget("epsilon", "-s", repr(sigma), *common, "-t", str(steps), "-a", "pld", "--json").json["result"]
+            cost = dpbudget("epsilon", "-s", repr(sigma), *common, "-t", str(steps), "-a", "pld", "--json").json[
+                "result"
+            ]
             assert (cost["epsilon"]["upper"] <= target) is meets

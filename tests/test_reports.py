@@ -84,7 +84,9 @@ def test_b11_b55_no_noise_is_unbounded(dpbudget) -> None:
     assert (tiny.code, upper) == (4, None) or upper > 1e30
 
 
-@pytest.mark.parametrize(("arguments", "exact"), [("-e 0 -d 1e-6", 398942.280401328), ("-e 0.01 -d 1e-5", 243.785437675678)])
+@pytest.mark.parametrize(
+    ("arguments", "exact"), [("-e 0 -d 1e-6", 398942.280401328), ("-e 0.01 -d 1e-5", 243.785437675678)]
+)
 def test_b16_b17_calibration_at_tiny_epsilon(dpbudget, arguments: str, exact: float) -> None:
     found = dpbudget("gaussian", *arguments.split(), "--json").json["result"]["noise_std"]
     assert exact <= found * (1 + 1e-15) and found <= exact * (1 + 1e-10)  # sixteen digits are typed here
@@ -97,7 +99,9 @@ def test_b18_a_floor_is_said(dpbudget) -> None:
 
 
 def test_b32_swapped_values_cant_be_typed(dpbudget) -> None:
-    assert dpbudget("gaussian", "-e", "1", "-d", "1e-6", "--json").json["result"]["noise_std"] == pytest.approx(4.224678889, rel=1e-9)
+    assert dpbudget("gaussian", "-e", "1", "-d", "1e-6", "--json").json["result"]["noise_std"] == pytest.approx(
+        4.224678889, rel=1e-9
+    )
     delta = dpbudget("gaussian", "-e", "4.2247", "-s", "1", "--json").json["result"]["delta"]
     assert delta == pytest.approx(1.9013e-5, rel=1e-4)  # five digits are published
 

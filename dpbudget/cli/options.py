@@ -121,6 +121,14 @@ class GateOption:
 
 
 @dataclass(frozen=True)
+class PlotOption:
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE.svg|png", help="Draw the picture of the answer into FILE (extra: plot)."),
+    ] = None
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """How the answer looks; the same in every command."""
 
@@ -166,5 +174,5 @@ def takes_groups(function: Callable[..., None]) -> Callable[..., None]:
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    del command.__wrapped__  # type: ignore[attr-defined]
+    vars(command).pop("__wrapped__")
     return command
