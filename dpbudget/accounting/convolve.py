@@ -26,7 +26,7 @@ KAPPA = 8.0
 LOG_OUTSIDE = np.log(1e-16)
 """Log of the tilted mass that may lie outside the window, on either side."""
 
-MAX_POINTS = 2**22
+MAX_POINTS = 2**21
 
 
 def log_gmax(lam: float | Array) -> Array:
