@@ -71,7 +71,7 @@ class DecimalGrid:
         """The index of the decimal nearest to value > 0."""
         mantissa, exponent = f"{value:.{self.digits - 1}e}".split("e")
         block = 10 ** (self.digits - 1)
-        return int(exponent) * 9 * block + int(mantissa.replace(".", "")) - block
+        return int(exponent) * 9 * int(block) + int(mantissa.replace(".", "")) - int(block)
 
     def at_most(self, value: float) -> int:
         index = self.near(value)
