@@ -77,6 +77,7 @@ CASES = [
     "table -s 0.8:2:3 -q 0.01 -t 100 -d 1e-5",
     "table -e 1,2 -q 0.01 -t 100 -d 1e-5",
     "plan -e 3 -d 1e-5 -n 60000 -b 100,200 -E 1,2",
+    "compare -s 2 -q 0.1 -t 10 -d 1e-5",
     "check solved.toml",
     "check over.toml",
     "status budget.toml",
