@@ -297,13 +297,17 @@ def invert(composition: Composition, delta: float, side: int, reference: float) 
 
 def evaluate(composition: Composition, epsilon: float, side: int) -> float:
     """delta at epsilon: an upper bound for side 1, a lower one for side -1."""
-    point = max(epsilon - side * composition.loss_error, 0.0)
+    point = epsilon - side * composition.loss_error  # may be a little below 0
     table = composition.table(side, point)
     j = int(np.searchsorted(table.s, point))
     if j >= table.s.size:
         value = float(table.error[-1]) if side > 0 else 0.0
     else:
         noise = float(table.error[max(j - 1, 0)])
+        if j == 0:  # error grows to the left
+            noise *= float(np.exp(min(composition.lam * (float(table.s[0]) - point), 700.0)))
         value = float(table.head[j]) - float(np.exp(point - table.reference)) * float(table.decay[j]) + side * noise
     finite = max(value, 0.0) * float(np.exp(table.log_scale + side * composition.relative_error))
+    if not np.isfinite(finite):
+        return 1.0 if side > 0 else 0.0
     return min(max(finite + composition.infinite, 0.0), 1.0)
