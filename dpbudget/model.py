@@ -97,7 +97,22 @@ class ZCDP:
     rho: float
 
 
-Mechanism = SampledGaussian | Gaussian | Laplace | RandomizedResponse | PureDP | ApproxDP | ZCDP
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The best of a random number of trials, each of them `steps` times `step`; see dpbudget.accounting.tuning.
+
+    law: fixed, poisson, binomial, geometric, logarithmic or negative-binomial, with `trials` expected trials.
+    """
+
+    step: SampledGaussian
+    steps: int
+    law: str
+    trials: float
+    eta: float | None = None
+    most_trials: int | None = None
+
+
+Mechanism = SampledGaussian | Gaussian | Laplace | RandomizedResponse | PureDP | ApproxDP | ZCDP | Tuned
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Releases in, guarantees out: the one place that knows counts, directions and which accountant can do what.
+"""Guarantees by any accountant: one registry, one way to ask.
 
 Every accountant here accounts for fixed counts, rates and noise, chosen without looking at earlier outputs.
 """
@@ -6,143 +6,18 @@ Every accountant here accounts for fixed counts, rates and noise, chosen without
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 
-import numpy as np
-
-from dpbudget.accounting import composition, concentrated, contour, gdp, lattice, moments, pairs, rdp, sampling, zcdp
-from dpbudget.accounting.pairs import Pair
+from dpbudget.accounting import certified, composition, gdp, moments, rdp, zcdp
+from dpbudget.accounting.ledger import NO_NOISE as NO_NOISE
+from dpbudget.accounting.ledger import Ledger as Ledger
+from dpbudget.accounting.ledger import Parallel as Parallel
+from dpbudget.accounting.ledger import Parts as Parts
 from dpbudget.errors import ContradictionError, InputError, NotCertified
-from dpbudget.model import (
-    ZCDP,
-    Adjacency,
-    ApproxDP,
-    Gaussian,
-    Guarantee,
-    Interval,
-    Kind,
-    Laplace,
-    Mechanism,
-    PureDP,
-    Release,
-    SampledGaussian,
-    Sampling,
-)
+from dpbudget.model import Adjacency, Gaussian, Guarantee, Interval, Kind, Laplace, PureDP
 
-Parts = list[tuple[Pair, int]]
 DEFAULT_TOLERANCE = 1e-5
-NARROW = 1e-7
-"""Relative width below which the middle of a certified interval is as good an estimate as the contour's value."""
-NO_NOISE = "no noise is added: the output reveals a record, and no epsilon is finite"
-
-
-def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
-    """A full batch, or a rate of 1, is a plain Gaussian release, its multiplier relative to what neighbours can move.
-
-    A group moves the sum by its size times the clipping norm, and a replaced record by twice what a removed one does.
-    """
-    if isinstance(mechanism, SampledGaussian) and (
-        mechanism.sampling is Sampling.FULL_BATCH
-        or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
-    ):
-        distance = mechanism.group_size * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-        return Gaussian(mechanism.noise_multiplier / distance)
-    return mechanism
-
-
-def _order(mechanism: Mechanism) -> tuple[str, str]:
-    return type(mechanism).__name__, repr(mechanism)
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """Releases merged and sorted, so that neither order nor repetition changes any answer."""
-
-    counts: tuple[tuple[Mechanism, int], ...]
-    adjacency: Adjacency
-
-    @classmethod
-    def of(cls, releases: Iterable[Release], adjacency: Adjacency) -> Ledger:
-        totals: dict[Mechanism, int] = {}
-        for release in releases:
-            mechanism = _canonical(release.mechanism, adjacency)
-            if release.count:
-                totals[mechanism] = totals.get(mechanism, 0) + release.count
-        return cls(tuple(sorted(totals.items(), key=lambda item: _order(item[0]))), adjacency)
-
-    @property
-    def unbounded(self) -> str:
-        """Why no epsilon is finite; empty where there may be one."""
-        silent = any(getattr(mechanism, "noise_multiplier", 1.0) == 0 for mechanism, _ in self.counts)
-        return NO_NOISE if silent else ""
-
-    @property
-    def rho(self) -> float:
-        """The sum over releases of which only zCDP is known: rho adds up (Bun, Steinke 2016, Lemma 1.7)."""
-        return sum(count * mechanism.rho for mechanism, count in self.counts if isinstance(mechanism, ZCDP))
-
-    def without_zcdp(self, *instead: Mechanism) -> Ledger:
-        """The releases that have a pair, and others in place of those of which only zCDP is known."""
-        kept = [Release(mechanism, count) for mechanism, count in self.counts if not isinstance(mechanism, ZCDP)]
-        return Ledger.of([*kept, *(Release(mechanism) for mechanism in instead)], self.adjacency)
-
-    def with_gaussians(self) -> Ledger:
-        """The same with every rho-zCDP release a Gaussian one of that rho: a likely case, for estimates."""
-        return self.without_zcdp(Gaussian(1 / math.sqrt(2 * self.rho))) if self.rho > 0 else self.without_zcdp()
-
-    @cached_property
-    def directions(self) -> Mapping[str, Parts]:
-        """The dominating pairs with their counts, one composition for each direction of the adjacency.
-
-        Plain Gaussians are one Gaussian: mu^2 adds up (Dong, Roth, Su 2022, arXiv:1905.02383, Cor. 3.3).
-        """
-        found = []
-        precision = 0.0
-        for mechanism, count in self.counts:
-            if isinstance(mechanism, Gaussian):
-                precision += count / mechanism.noise_multiplier**2
-                continue
-            special = None
-            if isinstance(mechanism, SampledGaussian) and sampling.is_special(mechanism):
-                special = sampling.composable(mechanism, count, self.adjacency)
-            found.append(special or (pairs.dominating_pairs(mechanism, self.adjacency), count))
-        if precision > 0:
-            found.append(({"both": pairs.SampledGaussianRemove(1 / math.sqrt(precision), 1.0)}, 1))
-        names = sorted({name for by_direction, _ in found for name in by_direction if name != "both"}) or ["both"]
-        return {
-            name: [(by_direction.get(name) or by_direction["both"], count) for by_direction, count in found]
-            for name in reversed(names)
-        }
-
-    def gaussian_steps(self, accountant: str) -> list[tuple[float, float, int]]:
-        """(sigma, q, count) for accountants that only know Poisson-sampled Gaussian steps."""
-        steps = []
-        for mechanism, count in self.counts:
-            if isinstance(mechanism, Gaussian):
-                steps.append((mechanism.noise_multiplier, 1.0, count))
-            elif (
-                isinstance(mechanism, SampledGaussian)
-                and mechanism.sampling is Sampling.POISSON
-                and mechanism.group_size == 1
-                and self.adjacency is not Adjacency.REPLACE_ONE
-            ):
-                steps.append((mechanism.noise_multiplier, mechanism.sampling_rate, count))
-            else:
-                raise InputError(
-                    "accountant",
-                    f"{accountant} has no proof for this mechanism under {self.adjacency}",
-                    hint="Use --accountant pld.",
-                )
-        return steps
-
-
-@dataclass(frozen=True)
-class Parallel:
-    """Ledgers over disjoint parts of the data: a record is in one of them, so the total is the largest of them."""
-
-    ledgers: tuple[Ledger, ...]
 
 
 @dataclass(frozen=True)
@@ -163,127 +38,6 @@ def _bound(name: str, value: float, **detail: object) -> Guarantee:
 
 def _estimate(name: str, value: float, **detail: object) -> Guarantee:
     return Guarantee(name, Kind.ESTIMATE, Interval(None, None, value), detail)
-
-
-# --- certified two-sided accounting ------------------------------------------------------------------------------
-
-
-def _estimate_inside(
-    bracket: lattice.Bracket, parts: Parts, argument: float, contour_at: Callable[[Parts, float], float | None]
-) -> float | None:
-    """The middle of a narrow interval; inside a wider one the contour's value, where it has one that lies there.
-
-    A contour value outside the certified interval is worthless: it is dropped, never the certificate.
-    """
-    if not math.isfinite(bracket.upper):
-        return None
-    if bracket.upper - bracket.lower <= NARROW * bracket.upper:
-        return (bracket.lower + bracket.upper) / 2
-    estimate = contour_at(parts, argument)
-    if estimate is None or not bracket.lower <= estimate <= bracket.upper:
-        return (bracket.lower + bracket.upper) / 2 if bracket.met_tolerance else None
-    return estimate
-
-
-def _pld(
-    ledger: Ledger,
-    argument: float,
-    tolerance: float,
-    certify: Callable[..., lattice.Bracket],
-    contour_at: Callable[[Parts, float], float | None],
-) -> Guarantee:
-    directions: dict[str, Interval] = {}
-    detail: dict[str, object] = {}
-    attained = True
-    for name, parts in ledger.directions.items():
-        bracket = certify(parts, argument, tolerance=tolerance)
-        known = [(pair, count) for pair, count in parts if pair.tight]
-        if len(known) < len(parts):
-            # What is only bounded from above says nothing from below: a part of the releases costs no more than all.
-            lower = certify(known, argument, tolerance=tolerance).lower if known else 0.0
-            bracket = replace(bracket, lower=min(lower, bracket.upper))
-        if not bracket.lower <= bracket.upper:
-            raise ContradictionError(f"the certified ends are crossed: [{bracket.lower!r}, {bracket.upper!r}]")
-        directions[name] = Interval(
-            float(bracket.lower), float(bracket.upper), _estimate_inside(bracket, parts, argument, contour_at)
-        )
-        detail[name] = dict(bracket.detail)
-        attained = attained and len(known) == len(parts)
-    ends = [
-        (end.lower or 0.0, math.inf if end.upper is None else end.upper, end.estimate) for end in directions.values()
-    ]
-    lower, upper = max(end[0] for end in ends), max(end[1] for end in ends)
-    estimates = [end[2] for end in ends if end[1] >= lower]  # a direction that lies below the other does not matter
-    value = Interval(lower, upper, None if None in estimates else max(e for e in estimates if e is not None))
-    met = lower == upper or (math.isfinite(upper) and upper - lower <= tolerance * upper)
-    return Guarantee(
-        "pld",
-        Kind.INTERVAL,
-        value,
-        {
-            "directions": directions,
-            "gap": "numerical" if attained else "analysis",
-            "met_tolerance": met,
-            "engine": detail,
-        },
-    )
-
-
-@lru_cache(maxsize=256)
-def _curve(pair: Pair) -> rdp.Array:
-    return rdp.rdp_curve(pair, concentrated.ORDERS)
-
-
-def _pld_with_zcdp(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
-    """An (e, d)-DP release is e-DP apart from an event of probability d (Kairouz, Oh, Viswanath 2015, arXiv:1311.0776)."""
-    rest = ledger.without_zcdp()
-    pure = [Release(PureDP(m.epsilon) if isinstance(m, ApproxDP) else m, count) for m, count in rest.counts]
-    directions = Ledger.of(pure, ledger.adjacency).directions.values()
-    totals = [np.sum([count * _curve(pair) for pair, count in parts], axis=0) for parts in directions]
-    value = concentrated.epsilon(
-        ledger.rho,
-        delta,
-        curve=np.max(totals, axis=0) if rest.counts else None,
-        failure=sum(count * m.delta for m, count in rest.counts if isinstance(m, ApproxDP)),
-        gaussian=lambda sigma: epsilon(ledger.without_zcdp(Gaussian(sigma)), delta, tolerance=tolerance).value.lower,
-    )
-    reason = "for the worst mechanism with the stated zCDP"
-    return Guarantee("pld", Kind.INTERVAL, value, {"gap": "analysis", "met_tolerance": True, "reason": reason})
-
-
-def _alone(ledger: Ledger) -> tuple[SampledGaussian, int] | None:
-    """The one run of the ledger, where its sampling has an engine of its own."""
-    if len(ledger.counts) == 1:
-        [(mechanism, count)] = ledger.counts
-        if isinstance(mechanism, SampledGaussian) and sampling.is_special(mechanism):
-            return mechanism, count
-    return None
-
-
-def _special(run: tuple[SampledGaussian, int], value: Interval, tolerance: float) -> Guarantee:
-    lower, upper = value.lower, value.upper
-    met = lower is not None and upper is not None and upper - lower <= max(tolerance, 1e-4) * upper
-    kind = sampling.gap(run[0])
-    return Guarantee("pld", Kind.INTERVAL, value, {"gap": kind, "met_tolerance": met or kind == "analysis"})
-
-
-def _pld_epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
-    if (run := _alone(ledger)) is not None:
-        return _special(run, sampling.epsilon(*run, ledger.adjacency, delta, tolerance), tolerance)
-    if ledger.rho > 0:
-        return _pld_with_zcdp(ledger, delta, tolerance)
-    found = _pld(ledger, delta, tolerance, lattice.certify_epsilon, contour.epsilon)
-    if found.value.upper == 0:
-        return replace(
-            found, detail={**found.detail, "reason": "delta is above the total variation distance: epsilon is 0"}
-        )
-    return found
-
-
-def _pld_delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
-    if (run := _alone(ledger)) is not None:
-        return _special(run, sampling.delta(*run, ledger.adjacency, epsilon, tolerance), tolerance)
-    return _pld(ledger, epsilon, tolerance, lattice.certify_delta, contour.delta)
 
 
 # --- upper bounds -----------------------------------------------------------------------------------------------------
@@ -395,8 +149,8 @@ ACCOUNTANTS: Mapping[str, Accountant] = {
             Kind.INTERVAL,
             "privacy loss distribution, certified from both sides",
             "docs/math.md",
-            _pld_epsilon,
-            _pld_delta,
+            certified.epsilon,
+            certified.delta,
         ),
         Accountant(
             "rdp",

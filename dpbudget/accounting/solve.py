@@ -92,6 +92,9 @@ class _Prover:
             return 0.0
         if ledger.unbounded:
             return math.inf
+        if not ledger.is_ordinary:
+            found = account.epsilon(ledger, self.target.delta, tolerance=STEER_TOLERANCE).value.upper
+            return math.inf if found is None else found
         ledger = ledger.with_gaussians()
         directions = ledger.directions
         # The direction that costs more at the first value most likely does at the next; the proof takes both.
@@ -201,7 +204,13 @@ def least_count(
     """The least whole number in [low, high] that is proven to meet the target, where a larger one costs less."""
     prover = _Prover(target, lambda value: ledger_at(int(value)))
     guess = crossing(
-        lambda n: prover.steer(max(low, round(n))), target.epsilon, start, rising=False, low=low, high=high, relative=1e-4
+        lambda n: prover.steer(max(low, round(n))),
+        target.epsilon,
+        start,
+        rising=False,
+        low=low,
+        high=high,
+        relative=1e-4,
     )
     index = least(lambda n: prover.passes(n), math.ceil(guess), low, high)
     if index is None:

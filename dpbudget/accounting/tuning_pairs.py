@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from dpbudget.accounting import fourier, mesh, rdp
-from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.convolve import Composition
+from dpbudget.accounting.ledger import Ledger
 from dpbudget.accounting.pairs import Array, Pair, SampledGaussianAdd, SampledGaussianRemove
 from dpbudget.accounting.tuning_base import ROUND, BaseRun, GaussianBase, ZCDPBase
 from dpbudget.errors import InputError, NotCertified

@@ -1,0 +1,196 @@
+"""The certified accountant: both directions composed apart, the larger taken at the end, both ends proven."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from dpbudget.accounting import (
+    concentrated,
+    contour,
+    lattice,
+    rdp,
+    sampling,
+    tuning,
+    tuning_base,
+    tuning_laws,
+    tuning_pairs,
+)
+from dpbudget.accounting.ledger import Ledger, Parts
+from dpbudget.accounting.pairs import Pair
+from dpbudget.errors import ContradictionError, InputError
+from dpbudget.model import (
+    Adjacency,
+    ApproxDP,
+    Gaussian,
+    Guarantee,
+    Interval,
+    Kind,
+    PureDP,
+    Release,
+    SampledGaussian,
+    Tuned,
+)
+
+NARROW = 1e-7
+"""Relative width below which the middle of a certified interval is as good an estimate as the contour's value."""
+
+
+def _estimate_inside(
+    bracket: lattice.Bracket, parts: Parts, argument: float, contour_at: Callable[[Parts, float], float | None]
+) -> float | None:
+    """The middle of a narrow interval; inside a wider one the contour's value, where it has one that lies there.
+
+    A contour value outside the certified interval is worthless: it is dropped, never the certificate.
+    """
+    if not math.isfinite(bracket.upper):
+        return None
+    if bracket.upper - bracket.lower <= NARROW * bracket.upper:
+        return (bracket.lower + bracket.upper) / 2
+    estimate = contour_at(parts, argument)
+    if estimate is None or not bracket.lower <= estimate <= bracket.upper:
+        return (bracket.lower + bracket.upper) / 2 if bracket.met_tolerance else None
+    return estimate
+
+
+def _pld(
+    ledger: Ledger,
+    argument: float,
+    tolerance: float,
+    certify: Callable[..., lattice.Bracket],
+    contour_at: Callable[[Parts, float], float | None],
+) -> Guarantee:
+    directions: dict[str, Interval] = {}
+    detail: dict[str, object] = {}
+    attained = True
+    for name, parts in ledger.directions.items():
+        bracket = certify(parts, argument, tolerance=tolerance)
+        known = [(pair, count) for pair, count in parts if pair.tight]
+        if len(known) < len(parts):
+            # What is only bounded from above says nothing from below: a part of the releases costs no more than all.
+            lower = certify(known, argument, tolerance=tolerance).lower if known else 0.0
+            bracket = replace(bracket, lower=min(lower, bracket.upper))
+        if not bracket.lower <= bracket.upper:
+            raise ContradictionError(f"the certified ends are crossed: [{bracket.lower!r}, {bracket.upper!r}]")
+        directions[name] = Interval(
+            float(bracket.lower), float(bracket.upper), _estimate_inside(bracket, parts, argument, contour_at)
+        )
+        detail[name] = dict(bracket.detail)
+        attained = attained and len(known) == len(parts)
+    ends = [
+        (end.lower or 0.0, math.inf if end.upper is None else end.upper, end.estimate) for end in directions.values()
+    ]
+    lower, upper = max(end[0] for end in ends), max(end[1] for end in ends)
+    estimates = [end[2] for end in ends if end[1] >= lower]  # a direction that lies below the other does not matter
+    value = Interval(lower, upper, None if None in estimates else max(e for e in estimates if e is not None))
+    met = lower == upper or (math.isfinite(upper) and upper - lower <= tolerance * upper)
+    return Guarantee(
+        "pld",
+        Kind.INTERVAL,
+        value,
+        {
+            "directions": directions,
+            "gap": "numerical" if attained else "analysis",
+            "met_tolerance": met,
+            "engine": detail,
+        },
+    )
+
+
+@lru_cache(maxsize=256)
+def _curve(pair: Pair) -> rdp.Array:
+    return rdp.rdp_curve(pair, concentrated.ORDERS)
+
+
+def _pld_with_zcdp(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    """An (e, d)-DP release is e-DP apart from an event of probability d (Kairouz, Oh, Viswanath 2015, arXiv:1311.0776)."""
+    rest = ledger.without_zcdp()
+    pure = [Release(PureDP(m.epsilon) if isinstance(m, ApproxDP) else m, count) for m, count in rest.counts]
+    directions = Ledger.of(pure, ledger.adjacency).directions.values()
+    totals = [np.sum([count * _curve(pair) for pair, count in parts], axis=0) for parts in directions]
+    value = concentrated.epsilon(
+        ledger.rho,
+        delta,
+        curve=np.max(totals, axis=0) if rest.counts else None,
+        failure=sum(count * m.delta for m, count in rest.counts if isinstance(m, ApproxDP)),
+        gaussian=lambda sigma: epsilon(ledger.without_zcdp(Gaussian(sigma)), delta, tolerance=tolerance).value.lower,
+    )
+    reason = "for the worst mechanism with the stated zCDP"
+    return Guarantee("pld", Kind.INTERVAL, value, {"gap": "analysis", "met_tolerance": True, "reason": reason})
+
+
+def _alone(ledger: Ledger) -> tuple[SampledGaussian, int] | None:
+    """The one run of the ledger, where its sampling has an engine of its own."""
+    if len(ledger.counts) == 1:
+        [(mechanism, count)] = ledger.counts
+        if isinstance(mechanism, SampledGaussian) and sampling.is_special(mechanism):
+            return mechanism, count
+    return None
+
+
+def _special(run: tuple[SampledGaussian, int], value: Interval, tolerance: float) -> Guarantee:
+    lower, upper = value.lower, value.upper
+    met = lower is not None and upper is not None and upper - lower <= max(tolerance, 1e-4) * upper
+    kind = sampling.gap(run[0])
+    return Guarantee("pld", Kind.INTERVAL, value, {"gap": kind, "met_tolerance": met or kind == "analysis"})
+
+
+def _search(mechanism: Tuned, adjacency: Adjacency, delta: float) -> tuple[tuning_base.BaseRun, tuning_laws.Law]:
+    base = Ledger.of([Release(mechanism.step, mechanism.steps)], adjacency)
+    law = tuning.law_named(mechanism.law, mechanism.trials, eta=mechanism.eta, most_trials=mechanism.most_trials)
+    return tuning_pairs.base_of(base, delta), law
+
+
+def _pld_with_searches(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    """A search alone takes the least of its bounds; beside others it enters as the (epsilon, delta) guarantee that it has
+    at its share of delta, which is sound for the worst mechanism with that guarantee. From below only the others count."""
+    rest = ledger.instead_of_tuned()
+    total = sum(count for _, count in ledger.tuned)
+    share = delta if total == 1 and not rest.counts else delta / 2 / total
+    stand_ins, parts = [], []
+    for mechanism, count in ledger.tuned:
+        upper = float(tuning.epsilon(*_search(mechanism, ledger.adjacency, share), share))
+        stand_ins.append(Release(ApproxDP(upper, share), count))
+        parts.append(upper)
+    lower = epsilon(rest, delta, tolerance=tolerance).value.lower if rest.counts else 0.0
+    if total == 1 and not rest.counts:
+        value = Interval(lower, parts[0])
+    elif not all(map(math.isfinite, parts)):
+        value = Interval(lower, math.inf)
+    else:
+        value = Interval(lower, epsilon(ledger.instead_of_tuned(*stand_ins), delta, tolerance=tolerance).value.upper)
+    return Guarantee("pld", Kind.INTERVAL, value, {"gap": "analysis", "met_tolerance": True})
+
+
+def epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
+    if ledger.tuned:
+        return _pld_with_searches(ledger, delta, tolerance)
+    if (run := _alone(ledger)) is not None:
+        return _special(run, sampling.epsilon(*run, ledger.adjacency, delta, tolerance), tolerance)
+    if ledger.rho > 0:
+        return _pld_with_zcdp(ledger, delta, tolerance)
+    found = _pld(ledger, delta, tolerance, lattice.certify_epsilon, contour.epsilon)
+    if found.value.upper == 0:
+        return replace(
+            found, detail={**found.detail, "reason": "delta is above the total variation distance: epsilon is 0"}
+        )
+    return found
+
+
+def delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
+    if ledger.tuned:
+        if len(ledger.counts) > 1 or ledger.tuned[0][1] > 1:
+            raise InputError(
+                "epsilon", "delta of a search beside other releases is not implemented", hint="Ask for epsilon."
+            )
+        bound = tuning.delta(*_search(ledger.tuned[0][0], ledger.adjacency, 1e-9), epsilon)
+        return Guarantee(
+            "pld", Kind.INTERVAL, Interval(0.0, bound.value.upper), {"gap": "analysis", "met_tolerance": True}
+        )
+    if (run := _alone(ledger)) is not None:
+        return _special(run, sampling.delta(*run, ledger.adjacency, epsilon, tolerance), tolerance)
+    return _pld(ledger, epsilon, tolerance, lattice.certify_delta, contour.delta)
