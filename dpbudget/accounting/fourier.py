@@ -68,9 +68,8 @@ def tilt_nodes(nodes: Nodes, t: float) -> Tilted:
         else:
             moment = float(grown.sum())
             log_moment = top + float(np.log(moment))
-        blur = float(np.abs(change) @ (nodes.rounding + per_sum + 8 * ROUND)) + nodes.dropped + 4 * ROUND * abs(
-            1 - nodes.finite
-        )
+        each = nodes.rounding + per_sum + 8 * ROUND * (1 + t * np.abs(loss))
+        blur = float(np.abs(change) @ each) + nodes.dropped + 4 * ROUND * abs(1 - nodes.finite)
     weight = grown / moment
     mean = float(weight @ loss)
     centred = loss - mean
@@ -262,11 +261,14 @@ def build(
         n = part.nodes.count
         allowed = part.log_moment + float(np.log(wanted / 10) - np.log(n))
         fine, log_error = refine_panels(part.nodes.pair, part.nodes.edges, t, step * count, allowed)
-        quadrature += n * float(np.exp(min(log_error - part.log_moment, 0.0)))
+        quadrature += 2 * n * float(np.exp(min(log_error - part.log_moment, 0.0)))  # at y and at 0, which is set to 1
         if count * fine.size * ORDER > MAX_WORK:
             raise TooRough
         final.append(tilt_nodes(place_nodes(part.nodes.pair, n, fine), t))
-    return _assemble(final, t, period, step, count, quadrature, log_goal, right)
+    # the alias was put over a moment of fewer digits: over the final one, and the least that this may be
+    over = log_moment - sum(part.nodes.count * part.log_moment for part in final)
+    over += quadrature + sum(part.moment_error for part in final)
+    return _assemble(final, t, period, step, count, quadrature, log_goal, (right[0], right[1] + over))
 
 
 def tail_level(pairs: Sequence[tuple[Pair, int]], log_delta: float, precision: float) -> float:
@@ -502,7 +504,7 @@ def _log_segments(part: Tilted, t: float, y: Array) -> Array:
     for width in (1, 2, 4):
         starts = np.arange(0, panels, width)
         mass = np.add.reduceat(panel_mass, starts) * (1 - 1e-9)
-        variation = pair.oscillation(np.append(coarse[starts], coarse[-1]), t) * np.exp(-part.log_moment)
+        variation = pair.oscillation(np.append(coarse[starts], coarse[-1]), t) * np.exp(-part.log_moment) * (1 + 2e-9)
         lost = np.maximum(mass - variation / y[:, None], 0.0).sum(axis=1)
         best = np.minimum(best, 1 - lost)
     return np.log(np.maximum(best, 1e-12))

@@ -42,7 +42,7 @@ def place_nodes(pair: Pair, count: int, edges: Array) -> Nodes:
     loss, log_p = pair.loss_and_log_p(x) if x.size else (x, x)
     with np.errstate(under="ignore"):
         mass = weight * np.exp(log_p)
-    rounding = ROUND * (16 + 3 * np.abs(log_p))
+    rounding = ROUND * (16 + 4 * np.abs(log_p) + 6 * np.abs(loss))  # log p is a difference of a square and the loss
     if pair.atoms:
         atoms = np.asarray(pair.atoms, dtype=np.float64)
         loss, mass = np.append(loss, atoms[:, 0]), np.append(mass, atoms[:, 1])

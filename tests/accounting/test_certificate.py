@@ -69,7 +69,8 @@ def true_log_delta(case: Case, epsilon: float, work: float) -> tuple[float, floa
     """log delta at epsilon and how far it may be off."""
     sigma, q, steps, log_delta = case.sigma, case.rate, case.steps, math.log(case.delta)
     if q == 1.0 or steps == 1:
-        value = reference.delta_mp(case.direction, mpmath.mpf(sigma) / mpmath.sqrt(steps), q, epsilon)
+        direction = "remove" if q == 1.0 else case.direction  # without sampling the pair is its own reverse
+        value = reference.delta_mp(direction, mpmath.mpf(sigma) / mpmath.sqrt(steps), q, epsilon)
         return float(mpmath.log(value)) if value > 0 else -math.inf, 1e-12
     if steps in (2, 3):
         coarse, fine = (reference.delta_few(case.direction, sigma, q, steps, log_delta, epsilon, f) for f in (1.0, 1.37))
