@@ -123,7 +123,7 @@ def _share(direction, sigma, q, x):
     return np.exp(v - np.logaddexp(v, math.log1p(-q) if q < 1 else -np.inf))
 
 
-def line(direction, sigma, q, steps, log_delta, epsilon, fineness=1.0, lean=0.8, work=3e9):
+def line(direction, sigma, q, steps, log_delta, epsilon, fineness=1.0, lean=0.8, work=3e9, reach=1500):
     """The contour at lean times the tilt of the best Chernoff bound; Unstable beyond `work` products."""
     lo, hi = _span(direction, sigma, q, log_delta - math.log(steps) - 25.0)
     x, loss, mass = nodes(direction, sigma, q, lo, hi, 0.0, fineness)
@@ -143,7 +143,7 @@ def line(direction, sigma, q, steps, log_delta, epsilon, fineness=1.0, lean=0.8,
         far = min(far, need / (t2 - t))
     period = max(period, far, 8 * sd) * 1.1 * fineness**0.5
     step = 2 * math.pi / period
-    top = _reach(loss, w, mean, steps, sd) * fineness
+    top = _reach(loss, w, mean, steps, sd, reach) * fineness
     count = int(top / step) + 2
     x, loss, mass = nodes(direction, sigma, q, lo, hi, top, fineness)
     if count * loss.size > work or count > 1e6:
@@ -163,9 +163,9 @@ def line(direction, sigma, q, steps, log_delta, epsilon, fineness=1.0, lean=0.8,
     return Line(t, log_m, steps * mean, step, term, math.exp(-t * period) if t * period < 700 else 0.0)
 
 
-def _reach(loss, w, mean, steps, sd):
-    """A frequency at which the tilted power is below 1e-17, if the sum is smooth; otherwise 400 times the scale."""
-    y = np.geomspace(2, 1500, 60) / sd
+def _reach(loss, w, mean, steps, sd, reach):
+    """A frequency at which the tilted power is below 1e-17, if the sum is smooth; otherwise `reach` times the scale."""
+    y = np.geomspace(2, reach, 60) / sd
     c = loss - mean
     small = []
     for v in y:
