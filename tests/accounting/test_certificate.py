@@ -74,7 +74,7 @@ def true_log_delta(case: Case, epsilon: float, work: float) -> tuple[float, floa
         return float(mpmath.log(value)) if value > 0 else -math.inf, 1e-12
     if steps in (2, 3):
         coarse, fine = (reference.delta_few(case.direction, sigma, q, steps, log_delta, epsilon, f) for f in (1.0, 1.37))
-    else:
+    if steps > 3 or not (coarse == fine or abs(fine - coarse) < STABLE):
         for reach in (100, 400, 1500):  # frequencies over the scale, where the power does not decay before
             ends = [
                 reference.line(case.direction, sigma, q, steps, log_delta, epsilon, fineness, lean, work, reach)
