@@ -30,6 +30,7 @@ from dpbudget.model import (
     Release,
     SampledGaussian,
     Sampling,
+    Tuned,
 )
 
 HEAD = """schema = 1
@@ -149,6 +150,33 @@ def test_setting_a_value_drops_what_contradicts_it() -> None:
             RandomizedResponse(4, 0.2),
             1,
         ),
+        (
+            'mechanism = "dp-sgd"\nnoise_multiplier = 1\nbatch_size = 30\ndataset_size = 100\nepochs = 3\nsampling = "shuffle"',
+            SampledGaussian(1.0, 0.25, Sampling.SHUFFLE),  # four batches an epoch, the last one short
+            12,
+        ),
+        (
+            'mechanism = "dp-sgd"\nnoise_multiplier = 1\nbatch_size = 10\ndataset_size = 100\nsteps = 3\nmax_batch = 20',
+            SampledGaussian(1.0, 0.1, Sampling.POISSON, 1, 20, 100),
+            3,
+        ),
+        (
+            SGD.replace("dp-sgd", "tuning") + 'trials = 10\nlaw = "poisson"',
+            Tuned(SampledGaussian(1.1, 0.01), 10, "poisson", 10.0),
+            1,
+        ),
+        (SGD.replace("dp-sgd", "tuning") + 'trials = 4\nlaw = "fixed"', SampledGaussian(1.1, 0.01), 40),
+        (
+            'mechanism = "federated"\nclients = 1000\nclients_per_round = 10\nrounds = 7\nnoise_multiplier = 2',
+            SampledGaussian(2.0, 0.01),
+            7,
+        ),
+        (
+            'mechanism = "federated"\nclients = 10\nclients_per_round = 10\nrounds = 7\nnoise_multiplier = 0.4\n'
+            'noise_at = "client"',
+            Gaussian(0.4),
+            7,
+        ),
     ],
 )
 def test_every_mechanism(body: str, mechanism: object, count: int) -> None:
@@ -156,7 +184,7 @@ def test_every_mechanism(body: str, mechanism: object, count: int) -> None:
 
 
 def test_every_mechanism_is_tried_above() -> None:
-    tried = {"dp-sgd", "gaussian", "laplace", "pure-dp", "approx-dp", "zcdp", "randomized-response"}
+    tried = {"dp-sgd", "gaussian", "laplace", "pure-dp", "approx-dp", "zcdp", "randomized-response", "tuning", "federated"}
     assert set(MECHANISMS) == tried
 
 
@@ -397,7 +425,7 @@ def test_lines_are_right_behind_strings_arrays_comments_and_dotted_keys(text: st
         number
         for number, row in enumerate(text.splitlines(), 1)
         if row.rstrip() in ("epsilonn = 1", "budget.epsilonn = 1")
-    )  # noqa: E501
+    )
     assert message.startswith(f"b.toml:{line}: [budget]: unknown key")
 
 

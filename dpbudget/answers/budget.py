@@ -57,6 +57,11 @@ KNOBS: Mapping[tuple[str, str], Knob] = {
     ("pure-dp", "epsilon"): Knob(True, False, 1e-9, 1e4),
     ("approx-dp", "epsilon"): Knob(True, False, 1e-9, 1e4),
     ("zcdp", "rho"): Knob(True, False, 1e-12, 1e4),
+    ("tuning", "trials"): Knob(True, False, 1.0, 1e6),
+    ("tuning", "noise_multiplier"): Knob(False, False, 0.05, 1e6),
+    ("federated", "noise_multiplier"): Knob(False, False, solve.LEAST_SIGMA, solve.MOST_SIGMA),
+    ("federated", "rounds"): Knob(True, True, 1, MAX_STEPS),
+    ("federated", "clients_per_round"): Knob(True, True, 1, 1.0, "clients"),
 }
 
 
@@ -108,7 +113,7 @@ class Plan:
             if entry.unknown is None:
                 try:
                     ledger = Ledger.of(self._releases(entry), self.document.budget.adjacency).without_zcdp()
-                    _ = ledger.unbounded or ledger.directions
+                    _ = ledger.unbounded or ledger.tuned or ledger.directions
                 except BudgetFileError as error:
                     found += error.problems
                 except InputError as error:

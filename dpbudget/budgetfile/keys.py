@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from dpbudget import checks, derive
 from dpbudget.budgetfile.values import Key, Values, choice, exact, flag, number, probability, text, whole
 from dpbudget.errors import InputError
+from dpbudget.federated import Federation, NoiseAt
 from dpbudget.model import (
     ZCDP,
     Adjacency,
@@ -24,6 +26,7 @@ from dpbudget.model import (
     Release,
     SampledGaussian,
     Sampling,
+    Tuned,
 )
 
 COMMON_KEYS: Mapping[str, Key] = {
@@ -79,6 +82,12 @@ def _ratio(values: Values, noise: str, norm: str) -> float:
 
 
 def _dp_sgd(values: Values, adjacency: Adjacency) -> list[Release]:
+    step, steps = _training(values)
+    return [Release(step, steps)]
+
+
+def _training(values: Values) -> tuple[SampledGaussian, int]:
+    """One noisy step and how many of them."""
     if "noise_multiplier" in values:
         noise = _float(values, "noise_multiplier")
     else:
@@ -90,6 +99,10 @@ def _dp_sgd(values: Values, adjacency: Adjacency) -> list[Release]:
             raise InputError("sampling_rate", "is missing, and batch_size with dataset_size too")
         rate = derive.sampling_rate(batch, size)
     sampling = Sampling(str(values.get("sampling", Sampling.POISSON)))
+    if sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS):
+        rate = Fraction(1, -(-size // batch)) if batch and size else rate
+        if (1 / rate).denominator != 1:
+            raise InputError("sampling_rate", f"{sampling} sampling cuts an epoch into whole batches: 1 / rate is not whole")
     if sampling is Sampling.FULL_BATCH and rate != 1:
         raise InputError("sampling", f"full-batch means a sampling rate of 1, not {float(rate):.6g}")
     if "steps" in values:
@@ -98,7 +111,45 @@ def _dp_sgd(values: Values, adjacency: Adjacency) -> list[Release]:
         steps = derive.steps(exact(values["epochs"]), batch_size=batch, dataset_size=size)
     else:
         steps = derive.steps(exact(values["epochs"]), rate=rate)
-    return [Release(SampledGaussian(noise, float(rate), sampling), steps)]
+    cut = _int(values, "max_batch") if "max_batch" in values else None
+    if cut is not None and size is None:
+        raise InputError("max_batch", "needs the number of records", hint="Write dataset_size = N.")
+    return SampledGaussian(noise, float(rate), sampling, 1, cut, size if cut is not None else None), steps
+
+
+def _tuning(values: Values, adjacency: Adjacency) -> list[Release]:
+    """The best of several runs like dp-sgd's, the number of them drawn by `law`."""
+    step, steps = _training(values)
+    law = str(values.get("law", "geometric"))
+    trials = _float(values, "trials")
+    if (law == "negative-binomial") != ("eta" in values):
+        raise InputError("eta", 'goes with law = "negative-binomial", and with no other')
+    if (law == "binomial") != ("most_trials" in values):
+        raise InputError("most_trials", 'goes with law = "binomial", and with no other')
+    if law == "fixed":
+        return [Release(step, steps * checks.whole("trials", exact(values["trials"])))]
+    eta = _float(values, "eta") if "eta" in values else None
+    most = _int(values, "most_trials") if "most_trials" in values else None
+    return _one(Tuned(step, steps, law, trials, eta, most))
+
+
+def _federated(values: Values, adjacency: Adjacency) -> list[Release]:
+    """The client level of a federated run, against the adversary that sees most of those against whom it protects."""
+    noise_at = NoiseAt(str(values.get("noise_at", NoiseAt.SERVER)))
+    sampling = Sampling(str(values.get("sampling", Sampling.POISSON)))
+    clients, per_round = _int(values, "clients"), _float(values, "clients_per_round")
+    if per_round > clients:
+        raise InputError("clients_per_round", f"{per_round:g} is above the {clients} clients that there are")
+    run = Federation(
+        clients, per_round, _int(values, "rounds"), _float(values, "noise_multiplier"), noise_at,
+        _int(values, "min_honest") if "min_honest" in values else None, sampling, adjacency,
+        _int(values, "max_participations") if "max_participations" in values else None, bool(values.get("tree", False)),
+    )  # fmt: skip
+    views = {view.adversary: view for view in run.views()}
+    worst = {NoiseAt.SERVER: "public", NoiseAt.SHARED: "participant", NoiseAt.CLIENT: "server"}[noise_at]
+    if not views[worst].releases:
+        raise InputError("min_honest", "leaves no honest noise in the sum: there is no guarantee")
+    return list(views[worst].releases)
 
 
 def _full_batch_rate(values: Values) -> Values:
@@ -154,6 +205,13 @@ POSITIVE = number(checks.positive)
 NON_NEGATIVE = number(checks.non_negative)
 EPSILON = Key(number(lambda key, value: checks.epsilon(value, key)), "the epsilon that it is known to have")
 
+TRAINING_GROUPS = (
+    (("noise_multiplier",), ("noise_std", "clip_norm")),
+    (("sampling_rate",), ("batch_size", "dataset_size")),
+    (("steps",), ("epochs",)),
+)
+LAWS = ("geometric", "poisson", "negative-binomial", "logarithmic", "binomial", "fixed")
+
 MECHANISMS: dict[str, MechanismSpec] = {
     "dp-sgd": MechanismSpec(
         keys={
@@ -166,14 +224,46 @@ MECHANISMS: dict[str, MechanismSpec] = {
             "steps": Key(whole(0), "noisy updates", probe=1),
             "epochs": Key(NON_NEGATIVE, "passes over the data"),
             "sampling": Key(choice(*Sampling), "how a batch is drawn"),
+            "max_batch": Key(whole(1, 10**15), "Poisson batches above it are cut to a random subset"),
         },
-        groups=(
-            (("noise_multiplier",), ("noise_std", "clip_norm")),
-            (("sampling_rate",), ("batch_size", "dataset_size")),
-            (("steps",), ("epochs",)),
-        ),
+        groups=TRAINING_GROUPS,
         implied=_full_batch_rate,
         build=_dp_sgd,
+    ),
+    "tuning": MechanismSpec(
+        keys={
+            "trials": Key(POSITIVE, "expected number of trials; exact with law = \"fixed\"", probe=1.0),
+            "law": Key(choice(*LAWS), "how the number of trials is drawn; geometric if not given"),
+            "eta": Key(number(lambda key, value: checks.real(key, value)), "shape of the negative binomial law"),
+            "most_trials": Key(whole(1, 10**9), "n of the binomial law"),
+            "noise_multiplier": NOISE_MULTIPLIER,
+            "noise_std": Key(NON_NEGATIVE, "standard deviation of the noise on the sum of clipped gradients"),
+            "clip_norm": Key(POSITIVE, "the clipping norm"),
+            "sampling_rate": Key(RATE, "chance of a record to be in a batch"),
+            "batch_size": Key(whole(1, 10**15), "expected batch size"),
+            "dataset_size": Key(whole(1, 10**15), "number of records"),
+            "steps": Key(whole(0), "noisy updates of one trial"),
+            "epochs": Key(NON_NEGATIVE, "passes over the data of one trial"),
+            "sampling": Key(choice("poisson", "full-batch"), "how a batch is drawn"),
+        },
+        groups=((("trials",),), *TRAINING_GROUPS),
+        implied=_full_batch_rate,
+        build=_tuning,
+    ),
+    "federated": MechanismSpec(
+        keys={
+            "clients": Key(whole(1, 10**12), "clients in the population"),
+            "clients_per_round": Key(POSITIVE, "clients a round; expected under Poisson sampling"),
+            "rounds": Key(whole(1), "rounds of training", probe=1),
+            "noise_multiplier": NOISE_MULTIPLIER,
+            "noise_at": Key(choice(*NoiseAt), "server: on the sum; shared: a part from each client; client: on every upload"),
+            "min_honest": Key(whole(1, 10**12), "clients a round whose noise is certain"),
+            "max_participations": Key(whole(1), "most rounds that one client takes part in, if enforced"),
+            "tree": Key(flag, "true: tree aggregation, each client in at most one round"),
+            "sampling": Key(choice("poisson", "fixed-size", "full-batch"), "how the clients of a round are drawn"),
+        },
+        groups=((("clients",),), (("clients_per_round",),), (("rounds",),), (("noise_multiplier",),)),
+        build=_federated,
     ),
     "gaussian": MechanismSpec(
         keys={
