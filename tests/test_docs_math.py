@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpbudget.accounting import account, filter, gaussian_pairs, replace_pairs
+from dpbudget.accounting import account, filter, gaussian, gaussian_pairs, replace_pairs
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.convolve import KAPPA
 from dpbudget.accounting.discrete_pairs import AtomicPair, SampledLaplaceRemove
@@ -87,6 +87,20 @@ def test_every_document_that_is_pointed_to_exists() -> None:
     for path in DOCS.glob("*.md"):
         for name in re.findall(r"\]\(([\w./-]+?\.md)(?:#[\w-]*)?\)", path.read_text()):
             assert (DOCS / name).exists(), f"docs/{path.name} links to {name}"
+
+
+def test_numbers_in_prose() -> None:
+    """What the examples say of rules of thumb, which no command prints."""
+    text = (DOCS / "examples.md").read_text()
+    root = math.sqrt(2 * math.log(1e5))
+    imaging, hospitals, single = root * math.sqrt(14100) / 1.1, root * math.sqrt(50 / 8) / 0.4, root / 100
+    assert f"{imaging:.0f} in place of 2.39" in text and f"front {imaging * 256 / 60000:.2f}" in text
+    assert f"noise: {hospitals:.1f}" in text and f"{single:.3f}" in text
+    assert f"the truth is {gaussian.epsilon(1e-5, 100.0):.4f}" in text
+    ratio = gaussian.classical_sigma(0.5, 1e-5).sigma / gaussian.sigma(0.5, 1e-5)
+    assert f"{100 * (ratio - 1):.0f} % too much" in text
+    assert gaussian.classical_sigma(8.4, 1e-5).sigma > gaussian.sigma(8.4, 1e-5)
+    assert gaussian.classical_sigma(8.5, 1e-5).sigma < gaussian.sigma(8.5, 1e-5)
 
 
 # --- pairs ----------------------------------------------------------------------------------------------------------
