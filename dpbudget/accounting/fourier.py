@@ -26,6 +26,10 @@ MAX_WORK = 2.5e7
 """Largest number of (frequency, node) pairs."""
 
 
+DRIFT = 0.1
+"""Log of the error of M(t) where it only normalises the budget of what is left out."""
+
+
 class TooRough(Exception):
     """The characteristic function does not decay soon enough; the lattice has to answer."""
 
@@ -235,7 +239,8 @@ def build(
     log_tail = tail_level(pairs, log_delta, share * tolerance)
     nodes = [place_nodes(pair, count, first_panels(pair, log_tail)) for pair, count in pairs]
     t = find_tilt(nodes, None if epsilon is not None else log_delta, epsilon)
-    parts = [_settled(part, t) for part in nodes]
+    steps = sum(part.count for part in nodes)
+    parts = [_settled(part, t, steps) for part in nodes]
     log_moment = sum(part.nodes.count * part.log_moment for part in parts)
     chernoff = max((log_moment + log_gmax(t) - log_delta) / t, 0.0) if epsilon is None else epsilon
     variance = sum(part.nodes.count * part.variance for part in parts)
@@ -337,10 +342,13 @@ def is_atomic(pair: Pair) -> bool:
     return not (hi > lo)
 
 
-def _settled(part: Nodes, t: float) -> Tilted:
-    """The part at tilt t, on panels that give its moment to 1e-6 or so."""
+def _settled(part: Nodes, t: float, steps: int) -> Tilted:
+    """The part at tilt t, on panels that give its moment so well that all steps together move M(t) by e^DRIFT at most."""
     tilted = tilt_nodes(part, t)
-    edges, _ = refine_panels(part.pair, part.edges, t, 0.0, tilted.log_moment + float(np.log(1e-9)))
+    allowed = tilted.log_moment + float(np.log(min(1e-9, 0.5 * DRIFT / steps)))
+    edges, log_error = refine_panels(part.pair, part.edges, t, 0.0, allowed)
+    if not log_error <= allowed:
+        raise TooRough
     if edges.size == part.edges.size:
         return tilted
     return tilt_nodes(place_nodes(part.pair, part.count, edges), t)
@@ -363,7 +371,7 @@ def _right_alias(
                 moved += part.nodes.count * (float(np.log(part.weight @ np.exp(exponent))) + gap * part.mean)
         options.append((gap, moved + log_gmax(t + gap)))
     gap, _ = min(options, key=lambda option: (option[1] - log_goal) / option[0])
-    proven = log_gmax(t + gap) - log_moment
+    proven = log_gmax(t + gap) - log_moment + DRIFT
     for part in parts:
         nodes = part.nodes
         fresh = tilt_nodes(nodes, t + gap)
@@ -381,7 +389,7 @@ def _cutoff(parts: Sequence[Tilted], t: float, log_goal: float, scale: float) ->
     Far out by segments of integration by parts, nearer by interpolation: R = |phi|^2 has R'' >= -2 var, so that
     between neighbours R is at most the larger one plus gap^2 var / 4.
     """
-    goal = log_goal - np.log(2.0)
+    goal = log_goal - np.log(2.0) - DRIFT  # half for either range; the moments normalise with an error of e^DRIFT
     far = np.asarray(1.25 ** np.arange(-3, 90) / scale, dtype=np.float64)
     log_far = np.zeros(far.size)
     for part in parts:
