@@ -1,0 +1,179 @@
+"""Contracts over the registries: every accountant x mechanism x adjacency, and what happens when one of them is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import pytest
+from conftest import DATA, rows
+
+from dpbudget.accounting import account, certified, lattice
+from dpbudget.accounting.account import ACCOUNTANTS, Ledger
+from dpbudget.errors import ContradictionError, InputError, NotCertified
+from dpbudget.model import (
+    ZCDP,
+    Adjacency,
+    ApproxDP,
+    Gaussian,
+    Guarantee,
+    Interval,
+    Kind,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    SampledGaussian,
+)
+
+ADD = Adjacency.ADD_OR_REMOVE_ONE
+BOUNDS = [name for name, item in ACCOUNTANTS.items() if item.kind is not Kind.ESTIMATE]
+MECHANISMS = [
+    SampledGaussian(1.0, 0.01),
+    SampledGaussian(2.0, 0.05, group_size=2),
+    Gaussian(8.0),
+    Laplace(10.0),
+    Laplace(5.0, 0.1),
+    RandomizedResponse(4, 0.2),
+    PureDP(0.1),
+    ApproxDP(0.1, 1e-7),
+    ZCDP(0.01),
+]
+
+
+def run(sigma: float, rate: float, steps: int, adjacency: Adjacency = ADD) -> Ledger:
+    return Ledger.of([Release(SampledGaussian(sigma, rate), steps)], adjacency)
+
+
+def cases() -> list[tuple[float, float, int, float, float]]:
+    """(sigma, q, T, delta, a value that the truth reaches): golden values and certified lower ends."""
+    golden = [
+        (float(r["noise_multiplier"]), float(r["sampling_rate"]), int(r["steps"]), float(r["delta"]),
+         max(float(r["epsilon_remove"]), float(r["epsilon_add"])) - 5e-10)
+        for r in rows("golden.csv")
+    ]  # fmt: skip
+    brackets = json.loads((DATA / "brackets.json").read_text())["cases"]
+    keys = ("noise_multiplier", "sampling_rate", "steps", "delta", "epsilon_lower")
+    return golden + [tuple(case[key] for key in keys) for case in brackets]
+
+
+@pytest.mark.parametrize("name", [n for n in BOUNDS if n not in ("zcdp", "kov-exact")])
+def test_no_bound_below_the_truth(name: str) -> None:
+    for sigma, rate, steps, delta, truth in cases():
+        upper = account.epsilon(run(sigma, rate, steps), delta, accountant=name).value.upper
+        assert upper is not None and upper >= truth, (name, sigma, rate, steps, delta)
+
+
+def test_kov_exact_not_below_the_truth() -> None:
+    for sigma, rate, steps, delta, truth in cases()[::6]:  # the slowest of them: a sample here, all of it under slow
+        assert float(account.epsilon(run(sigma, rate, steps), delta, accountant="kov-exact")) >= truth
+
+
+@pytest.mark.slow
+def test_kov_exact_never_below_the_truth() -> None:
+    for sigma, rate, steps, delta, truth in cases():
+        assert float(account.epsilon(run(sigma, rate, steps), delta, accountant="kov-exact")) >= truth
+
+
+def test_published_rows() -> None:
+    for row in rows("published.csv"):
+        ledger = run(float(row["noise_multiplier"]), float(row["sampling_rate"]), int(row["steps"]))
+        found = account.epsilon(ledger, float(row["delta"]), accountant=row["accountant"])
+        value = found.value.estimate if found.kind is Kind.ESTIMATE else found.value.upper
+        published = float(row["epsilon"])
+        assert value is not None
+        if row["accountant"] == "rdp":
+            assert value <= published * (1 + 1e-4)  # their orders are a grid, ours are not
+        else:
+            assert value == pytest.approx(published, abs=5.1e-7)  # six decimals are published
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_every_mechanism_composes(mechanism, adjacency: Adjacency) -> None:
+    """compose(n) is n copies, in one guarantee to the last bit; more releases, or a smaller delta, never cost less."""
+    try:
+        three = account.epsilon(Ledger.of([Release(mechanism, 3)], adjacency), 1e-6, tolerance=1e-3)
+    except InputError as error:
+        assert error.message and adjacency is not Adjacency.ZERO_OUT
+        return
+    copies = account.epsilon(Ledger.of([Release(mechanism)] * 3, adjacency), 1e-6, tolerance=1e-3)
+    assert copies == three
+    assert three.value.lower is not None and three.value.upper is not None
+    assert 0 <= three.value.lower <= three.value.upper < math.inf
+    one = account.epsilon(Ledger.of([Release(mechanism)], adjacency), 1e-6, tolerance=1e-3)
+    looser = account.epsilon(Ledger.of([Release(mechanism, 3)], adjacency), 1e-4, tolerance=1e-3)
+    for cheap in (one, looser):
+        assert cheap.value.lower <= three.value.upper
+
+
+def test_the_order_of_releases_does_not_matter() -> None:
+    mixed = [Release(m, 2) for m in MECHANISMS if not isinstance(m, ZCDP)][:5]
+    first = account.epsilon(Ledger.of(mixed, Adjacency.ZERO_OUT), 1e-5, tolerance=1e-3)
+    for order in itertools.islice(itertools.permutations(mixed), 1, 120, 40):
+        assert account.epsilon(Ledger.of(order, Adjacency.ZERO_OUT), 1e-5, tolerance=1e-3) == first
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_nothing_and_no_noise(name: str) -> None:
+    assert account.epsilon(Ledger.of([], ADD), 1e-5, accountant=name).value.upper == 0
+    assert account.epsilon(run(0.0, 0.1, 5), 1e-5, accountant=name).value.upper == math.inf
+
+
+@pytest.mark.parametrize("name", ["pld", "rdp", "moments", "strong"])
+def test_monotone(name: str) -> None:
+    """Never ordered the wrong way round: what should cost less has a lower end (or, alone, a value) not above."""
+
+    def ends(sigma: float, rate: float, steps: int, delta: float) -> tuple[float, float]:
+        value = account.epsilon(run(sigma, rate, steps), delta, accountant=name).value
+        assert value.upper is not None
+        slack = (
+            0.02 if name == "rdp" else 1e-9
+        )  # rdp shares delta with a cut in one of five ways: monotone to a percent
+        return (value.upper * (1 - slack) if value.lower is None else value.lower), value.upper
+
+    base = (1.0, 0.01, 500, 1e-6)
+    for cheaper in ((1.1, 0.01, 500, 1e-6), (1.0, 0.009, 500, 1e-6), (1.0, 0.01, 450, 1e-6), (1.0, 0.01, 500, 2e-6)):
+        assert ends(*cheaper)[0] <= ends(*base)[1]
+        assert ends(*cheaper)[1] <= ends(*base)[1] * (1.02 if name == "rdp" else 1 + 1e-6)
+
+
+# --- deliberately wrong parts, each of which must be caught ---------------------------------------------------------
+
+
+def test_an_engine_that_errs_upwards_at_the_lower_end_is_caught(dpbudget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lattice, "certify_epsilon", lambda *a, **k: lattice.Bracket(50.0, 50.0001, True, {}))
+    ran = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5", "--json")
+    assert ran.code == 70 and ran.out == "" and "report this" in ran.err
+
+
+def test_crossed_ends_are_caught(dpbudget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lattice, "certify_epsilon", lambda *a, **k: lattice.Bracket(1.0, 0.5, True, {}))
+    assert dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5").code == 70
+
+
+def test_a_nan_is_never_an_answer(dpbudget, monkeypatch: pytest.MonkeyPatch) -> None:
+    nan = Guarantee("pld", Kind.INTERVAL, Interval(0.0, math.nan), {"gap": "numerical", "met_tolerance": True})
+    item = ACCOUNTANTS["pld"]
+    broken = type(item)(item.name, item.kind, item.title, item.source, lambda *a: nan, lambda *a: nan)
+    monkeypatch.setitem(ACCOUNTANTS, "pld", broken)  # type: ignore[arg-type]
+    with pytest.raises(NotCertified):
+        account.epsilon(run(1.0, 0.01, 10), 1e-5)
+    ran = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "10", "-d", "1e-5", "-a", "pld", "--json")
+    assert ran.code == 4 and ran.json["result"]["epsilon"].get("upper") is None
+
+
+def test_contradicting_guarantees_raise() -> None:
+    low = Guarantee("pld", Kind.INTERVAL, Interval(3.0, 3.1))
+    high = Guarantee("rdp", Kind.UPPER_BOUND, Interval(None, 2.9))
+    with pytest.raises(ContradictionError):
+        account.cross_check([low, high])
+    account.cross_check([Guarantee("pld", Kind.INTERVAL, Interval(2.8, 3.1)), high])
+
+
+def test_a_contour_value_outside_the_interval_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certified, "NARROW", 0.0)
+    monkeypatch.setattr(certified.contour, "epsilon", lambda parts, delta: 99.0)
+    found = account.epsilon(run(1.0, 0.01, 100), 1e-5)
+    assert found.value.lower <= found.value.estimate <= found.value.upper
