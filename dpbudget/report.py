@@ -48,6 +48,37 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Series:
+    """Points of a picture in order of x; low and high are the edges of a band around y. look: line, dashed or points."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    look: str = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a chart shows; every value is finite. marks: points with a word beside them. caption: what it assumes.
+
+    from_zero: the vertical axis begins at 0. ranked: the series are ordered, as batch sizes are.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    caption: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    from_zero: bool = False
+    ranked: bool = False
+    marks: Sequence[tuple[float, float, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """A warning with its next step."""
 
@@ -63,7 +94,7 @@ class Report:
     result: the JSON contract of the command. headline: the answer in one line, `{}` standing for `answers`.
     value: what `--format value` prints. facts: what went in. main: the table that csv prints.
     verbatim: text to copy as it is, such as budget-file entries. subject: what the number is about, where `facts` do
-    not say it; for the statement.
+    not say it; for the statement. picture: for --plot and, with --verbose, the terminal; JSON leaves it out.
     """
 
     command: str
@@ -80,6 +111,7 @@ class Report:
     notes: Sequence[str] = ()
     explanation: Sequence[str] = ()
     warnings: list[Notice] = field(default_factory=list)
+    picture: Picture | None = None
     status: str = "ok"
     exit_code: int = 0
 

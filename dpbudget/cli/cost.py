@@ -6,12 +6,25 @@ import dataclasses
 
 from dpbudget import checks
 from dpbudget.cli import shell
-from dpbudget.cli.options import DeltaOption, EngineOptions, EpsilonOption, GateOption, OutputOptions, RunOptions
+from dpbudget.cli.options import (
+    DeltaOption,
+    EngineOptions,
+    EpsilonOption,
+    GateOption,
+    OutputOptions,
+    PlotOption,
+    RunOptions,
+)
 from dpbudget.report import Report
 
 
 def epsilon(
-    run: RunOptions, delta: DeltaOption, gate: GateOption, engine: EngineOptions, output: OutputOptions
+    run: RunOptions,
+    delta: DeltaOption,
+    gate: GateOption,
+    engine: EngineOptions,
+    plot: PlotOption,
+    output: OutputOptions,
 ) -> None:
     """What a training run costs: epsilon at a delta.
 
@@ -27,19 +40,29 @@ def epsilon(
         tolerance = shell.tolerance_of(engine)
         from dpbudget.answers import cost
 
-        return cost.epsilon(resolved, deltas, accountant=engine.accountant, tolerance=tolerance, max_epsilon=limit)
+        report = cost.epsilon(resolved, deltas, accountant=engine.accountant, tolerance=tolerance, max_epsilon=limit)
+        if plot.plot is not None or (output.explain and shell.format_of(output) == "text"):
+            from dpbudget.answers import pictures
 
-    shell.answer(output, build)
+            report.picture = pictures.over_steps(resolved, deltas[0])
+        return report
+
+    shell.answer(output, build, plot=plot.plot)
 
 
 def explain(
-    run: RunOptions, delta: DeltaOption, gate: GateOption, engine: EngineOptions, output: OutputOptions
+    run: RunOptions,
+    delta: DeltaOption,
+    gate: GateOption,
+    engine: EngineOptions,
+    plot: PlotOption,
+    output: OutputOptions,
 ) -> None:
     """The same as `epsilon --explain`: the number, where it comes from, and what each parameter does.
 
     dpbudget explain --sigma 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
-    epsilon(run, delta, gate, engine, dataclasses.replace(output, explain=True))
+    epsilon(run, delta, gate, engine, plot, dataclasses.replace(output, explain=True))
 
 
 def delta(run: RunOptions, epsilon: EpsilonOption, engine: EngineOptions, output: OutputOptions) -> None:

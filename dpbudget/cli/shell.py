@@ -101,12 +101,22 @@ def format_of(output: OutputOptions) -> str:
     return name
 
 
-def answer(output: OutputOptions, build: Callable[[], Report], inputs: Mapping[str, object] | None = None) -> None:
-    """Check where the report goes, compute it, print it, exit with its code."""
+def answer(
+    output: OutputOptions,
+    build: Callable[[], Report],
+    inputs: Mapping[str, object] | None = None,
+    *,
+    plot: Path | None = None,
+) -> None:
+    """Check where the report and its picture go, compute it, print it, exit with its code."""
     name, digits = format_of(output), digits_of(output)
     if output.output is not None:
         _writable(output.output)
+    if plot is not None:
+        _drawable(plot)
     report = build()
+    if plot is not None:
+        _draw(report, plot)
     from dpbudget.render import RENDERERS
     from dpbudget.render.style import Style
 
@@ -130,23 +140,41 @@ def width() -> int:
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
-def _writable(path: Path) -> None:
+def _writable(path: Path, parameter: str = "output") -> None:
     """Say before a long computation that the report can't be written."""
     if path.is_dir() or not path.parent.is_dir():
-        raise InputError("output", f"{path} can't be written: no such folder, or it is one", hint="Name a file.")
+        raise InputError(parameter, f"{path} can't be written: no such folder, or it is one", hint="Name a file.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError("output", f"{path} can't be written: permission denied")
+        raise InputError(parameter, f"{path} can't be written: permission denied")
 
 
-def write_whole(path: Path, text: str) -> None:
+def _drawable(path: Path) -> None:
+    """Say before a long computation that the picture can't be drawn or written."""
+    from dpbudget.render import plot
+
+    plot.check(path.suffix)
+    _writable(path, "plot")
+
+
+def _draw(report: Report, path: Path) -> None:
+    from dpbudget.render import plot
+
+    if report.picture is None:
+        complain(f"warning: there is nothing to draw; {path} is not written")
+        return
+    write_whole(path, plot.draw(report.picture, path.suffix))
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write the file whole or not at all."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
     if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(data)
         return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)

@@ -18,6 +18,7 @@ from dpbudget.cli.options import (
     EpsilonOption,
     GateOption,
     OutputOptions,
+    PlotOption,
     RunOptions,
     Text,
     _number,
@@ -84,6 +85,7 @@ def plan(
     epsilon: EpsilonOption,
     delta: DeltaOption,
     engine: EngineOptions,
+    plot: PlotOption,
     output: OutputOptions,
     dataset_size: Annotated[Text, _number("--dataset-size", "-n", help="Number of records.")] = None,
     batch_size: Annotated[Text, _number("--batch-size", "-b", help="Batch sizes to try: a list or a range.")] = None,
@@ -135,7 +137,7 @@ def plan(
                 tolerance=tolerance, digits=digits, progress=progress, **limits,
             )  # fmt: skip
 
-    shell.answer(output, build)
+    shell.answer(output, build, plot=plot.plot)
 
 
 @contextmanager
