@@ -11,7 +11,7 @@ _dpbudget_command() {
         flags='-V --version -h --help'
         ;;
     'dpbudget epsilon')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -21,6 +21,7 @@ _dpbudget_command() {
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
         -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         esac
@@ -124,10 +125,11 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget plan')
-        options='-e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -n --dataset-size -b --batch-size -E --epochs -C --clip-norm --max-epochs --max-batch --target-snr --sampling --adjacency -h --help'
+        options='-e --epsilon -d --delta -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -n --dataset-size -b --batch-size -E --epochs -C --clip-norm --max-epochs --max-batch --target-snr --sampling --adjacency -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         --sampling) one='poisson fixed-size' ;;
@@ -187,7 +189,7 @@ _dpbudget_command() {
         --unit) one='example client user' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
-        --mechanism) one='dp-sgd gaussian laplace randomized-response pure-dp approx-dp zcdp' ;;
+        --mechanism) one='dp-sgd tuning federated gaussian laplace randomized-response pure-dp approx-dp zcdp' ;;
         0) file=yes ;;
         esac
         ;;
@@ -252,7 +254,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget explain')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -262,6 +264,7 @@ _dpbudget_command() {
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
         -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         esac
