@@ -18,7 +18,7 @@ from dpbudget.accounting.convolve import KAPPA
 from dpbudget.accounting.discrete_pairs import AtomicPair, SampledLaplaceRemove
 from dpbudget.accounting.discretise import _ORDERS, ROUND, LatticeMeasure, discretise
 from dpbudget.accounting.pairs import Pair
-from dpbudget.model import Adjacency, Gaussian, Laplace, PureDP, Release
+from dpbudget.model import Adjacency, Gaussian, Laplace, PureDP, Release, SampledGaussian, Sampling
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -167,6 +167,23 @@ def test_zcdp_covers_laplace_under_replace_one(adjacency: Adjacency) -> None:
     truth = account.epsilon(ledger, 1e-5).value.lower
     bound = account.epsilon(ledger, 1e-5, accountant="zcdp").value.upper
     assert truth is not None and bound is not None and truth <= bound <= 1.5 * truth
+
+
+@pytest.mark.parametrize(
+    ("begun", "same"),
+    [
+        (SampledGaussian(0.5, 0.01, Sampling.SHUFFLE), SampledGaussian(0.5, 0.01, Sampling.FIXED_SIZE)),
+        (SampledGaussian(0.5, 0.01, Sampling.BALLS_IN_BINS), SampledGaussian(0.5, 0.01)),
+    ],
+    ids=["shuffle", "balls-in-bins"],
+)
+def test_an_epoch_that_was_begun_proves_nothing_below(begun: SampledGaussian, same: SampledGaussian) -> None:
+    """The first batch of a shuffled epoch is a fixed-size batch, the first of the bins a Poisson one."""
+    run, batch = (
+        account.epsilon(Ledger.of([Release(mechanism, 1)], Adjacency.ZERO_OUT), 1e-4).value for mechanism in (begun, same)
+    )
+    assert run.lower is not None and batch.upper is not None and run.upper is not None and batch.lower is not None
+    assert run.lower <= batch.upper and batch.lower <= run.upper
 
 
 # --- measures -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ a ledger it answers with both ends. Beside other releases the pair of `composabl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dpbudget.accounting import allocation, fixedsize, shuffle, truncated
@@ -86,12 +86,14 @@ def epsilon(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, delta:
         if mechanism.sampling_rate == 1:
             return _whole(sigma, steps, adjacency, delta)
         return fixedsize.epsilon(mechanism.sampling_rate, sigma, steps, delta, adjacency=adjacency)
-    in_epoch, epochs = _epochs(mechanism, steps)
+    in_epoch, _ = _epochs(mechanism, steps)
     if in_epoch == 1:
         return _whole(sigma, steps, adjacency, delta)
     if mechanism.sampling is Sampling.SHUFFLE:
-        return shuffle.epsilon(sigma, in_epoch, epochs, delta, adjacency=adjacency)
-    return allocation.epsilon(sigma, in_epoch, epochs, delta, tolerance=max(tolerance, 1e-5))
+        return _begun(lambda n: shuffle.epsilon(sigma, in_epoch, n, delta, adjacency=adjacency), steps, in_epoch)
+    return _begun(
+        lambda n: allocation.epsilon(sigma, in_epoch, n, delta, tolerance=max(tolerance, 1e-5)), steps, in_epoch
+    )
 
 
 def delta(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, epsilon: float, tolerance: float) -> Interval:
@@ -102,12 +104,20 @@ def delta(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, epsilon:
         return truncated.delta([_truncated(mechanism, steps)], epsilon, adjacency=adjacency)
     if mechanism.sampling is Sampling.FIXED_SIZE and mechanism.sampling_rate < 1:
         return fixedsize.delta(mechanism.sampling_rate, sigma, steps, epsilon, adjacency=adjacency)
-    in_epoch, epochs = _epochs(mechanism, steps)
+    in_epoch, _ = _epochs(mechanism, steps)
     if in_epoch == 1:
         raise InputError("sampling", "a rate of 1 is a full batch", hint="Pass --sampling full-batch.")
     if mechanism.sampling is Sampling.SHUFFLE:
-        return shuffle.delta(sigma, in_epoch, epochs, epsilon, adjacency=adjacency)
-    return allocation.delta(sigma, in_epoch, epochs, epsilon)
+        return _begun(lambda n: shuffle.delta(sigma, in_epoch, n, epsilon, adjacency=adjacency), steps, in_epoch)
+    return _begun(lambda n: allocation.delta(sigma, in_epoch, n, epsilon), steps, in_epoch)
+
+
+def _begun(ends: Callable[[int], Interval], steps: int, in_epoch: int) -> Interval:
+    """Above: all epochs that were begun, as leaving out batches is post-processing. Below: those that were finished."""
+    whole, rest = divmod(steps, in_epoch)
+    if not rest:
+        return ends(whole)
+    return Interval(ends(whole).lower if whole else 0.0, ends(whole + 1).upper)
 
 
 def _whole(sigma: float, steps: int, adjacency: Adjacency, delta: float) -> Interval:
