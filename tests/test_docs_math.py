@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpbudget.accounting import account, filter, gaussian, gaussian_pairs, replace_pairs
+from dpbudget.accounting import account, closed_form, filter, gaussian, gaussian_pairs, replace_pairs
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.convolve import KAPPA
 from dpbudget.accounting.discrete_pairs import AtomicPair, SampledLaplaceRemove
 from dpbudget.accounting.discretise import _ORDERS, ROUND, LatticeMeasure, discretise
 from dpbudget.accounting.pairs import Pair
+from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Gaussian, Laplace, PureDP, Release, SampledGaussian, Sampling
 
 ROOT = Path(__file__).parent.parent
@@ -184,6 +185,22 @@ def test_an_epoch_that_was_begun_proves_nothing_below(begun: SampledGaussian, sa
     )
     assert run.lower is not None and batch.upper is not None and run.upper is not None and batch.lower is not None
     assert run.lower <= batch.upper and batch.lower <= run.upper
+
+
+def test_a_largest_batch_is_no_poisson_sampling() -> None:
+    """Two records, batches of one, the other record opposite: 1/2 N(1) + 1/2 N(-1) against N(-1), at distance 2."""
+    run = SampledGaussian(1.0, 0.999, max_batch=1, dataset_size=2)
+    ledger = Ledger.of([Release(run)], Adjacency.ADD_OR_REMOVE_ONE)
+    truth = closed_form.epsilon_interval(gaussian_pairs.SampledGaussianRemove(0.5, 0.49), 1e-5)[0]
+    plain = account.epsilon(Ledger.of([Release(Gaussian(1.0))], Adjacency.ADD_OR_REMOVE_ONE), 1e-5).value.upper
+    upper = account.epsilon(ledger, 1e-5).value.upper
+    assert upper is not None and plain is not None and plain < truth <= upper
+    for name in ("basic", "strong", "kov", "kov-exact", "moments", "gdp-clt", "rule-of-thumb"):
+        with pytest.raises(InputError):
+            account.epsilon(ledger, 1e-5, accountant=name)
+    always = Ledger.of([Release(SampledGaussian(1.0, 1.0, max_batch=1, dataset_size=2))], Adjacency.ADD_OR_REMOVE_ONE)
+    with pytest.raises(InputError):
+        account.epsilon(always, 1e-5)
 
 
 # --- measures -------------------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
     """A full batch, or a rate of 1, is a plain Gaussian release, its multiplier relative to what neighbours can move.
 
     A group moves the sum by its size times the clipping norm, and a replaced record by twice what a removed one does.
+    Where batches are cut to a largest size, a record pushes another one out: no plain release even at a rate of 1.
     """
-    if isinstance(mechanism, SampledGaussian) and (
+    if isinstance(mechanism, SampledGaussian) and mechanism.max_batch is None and (
         mechanism.sampling is Sampling.FULL_BATCH
         or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
     ):
@@ -120,6 +121,7 @@ class Ledger:
             elif (
                 isinstance(mechanism, SampledGaussian)
                 and mechanism.sampling is Sampling.POISSON
+                and mechanism.max_batch is None
                 and mechanism.group_size == 1
                 and self.adjacency is not Adjacency.REPLACE_ONE
             ):
