@@ -6,7 +6,7 @@ _dpbudget_command() {
     commands='' options='' flags='' one='' many='' file=''
     case $1 in
     'dpbudget')
-        commands='epsilon delta sigma steps rate gaussian compare table plan init check solve status record import federated tune simulate explain'
+        commands='epsilon delta sigma steps rate gaussian compare table plan init check solve status record import federated tune risk verify simulate explain'
         options='-V --version -h --help'
         flags='-V --version -h --help'
         ;;
@@ -232,6 +232,37 @@ _dpbudget_command() {
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
+        esac
+        ;;
+    'dpbudget risk')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -e --epsilon --fpr --prior --failure --baseline --floor --target-advantage --target-tpr --at-fpr -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        --plot) file=yes ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget verify')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --samples --precision --confidence --seed --plain --canary --batches --empirical --scores --threshold -f --format --json -o --output --digits -v --explain --verbose --quiet -e --epsilon --claim -h --help'
+        flags='--microbatches --plain --json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        --batches) one='drawn position' ;;
+        --scores) file=yes ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
         esac
         ;;
     'dpbudget simulate')

@@ -14,11 +14,17 @@ from dpbudget.version import __version__
 
 if TYPE_CHECKING:
     from dpbudget.api import Accountant, delta, epsilon, gaussian, rate, sigma, steps
+    from dpbudget.montecarlo import audit, convicts
 
-__all__ = ["Accountant", "__version__", "delta", "epsilon", "gaussian", "rate", "sigma", "steps"]
+__all__ = ["Accountant", "__version__", "audit", "convicts", "delta", "epsilon", "gaussian", "rate", "sigma", "steps"]
+ATTACKS = ("audit", "convicts")  # bound the epsilon of a mechanism of one's own from below
 
 
 def __getattr__(name: str) -> Any:
+    if name in ATTACKS:
+        from dpbudget import montecarlo
+
+        return getattr(montecarlo, name)
     if name in __all__:
         from dpbudget import api
 

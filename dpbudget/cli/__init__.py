@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import budget, compare, cost, federated, imports, inverse, shell, simulate, table, tuning
+from dpbudget.cli import budget, compare, cost, federated, imports, inverse, risk, shell, simulate, table, tuning, verify
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__
@@ -43,6 +43,8 @@ COMMANDS = (
     imports.import_,
     federated.federated,
     tuning.tune,
+    risk.risk,
+    verify.verify,
     simulate.simulate,
     cost.explain,
 )
