@@ -30,7 +30,7 @@ test: lint ## set everything up and run the tests, lint and type checks
 	$(PYTEST) -n 2
 
 test-slow: $(STAMP) ## the long references: thousands of configurations against independent truth
-	$(PYTEST) -n 2 -m slow
+	HYPOTHESIS_PROFILE=explore $(PYTEST) -n 2 -m slow
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(BIN)/ruff check .

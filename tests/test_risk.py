@@ -250,7 +250,7 @@ def test_bounded_losses_and_a_mass_at_infinity() -> None:
         found, exact = risk.tpr(worst, fpr), approxcurve.approx_tpr(1.0, 1e-5, fpr)
         assert found.lower <= exact * (1 + 1e-9)
         assert found.upper >= exact * (1 - 1e-9)
-        assert found.upper - found.lower < 1e-3 * exact
+        assert found.upper - found.lower < 2e-3 * exact  # two atoms on a tilted lattice: the ends are good to 1e-3
 
 
 # --- (epsilon, delta) alone ------------------------------------------------------------------------------------------

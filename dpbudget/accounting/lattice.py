@@ -87,7 +87,7 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
         tolerance,
     )
     cap = _largest_loss(kept)
-    if found.upper > cap and _log_finite(kept) == 0.0:  # delta is 0 from there on
+    if found.upper > cap and _infinite_mass(kept) <= delta:  # from there on delta is the mass at infinity
         return _bracket((min(found.lower, cap), cap, dict(found.detail)), tolerance)
     return found
 
@@ -174,6 +174,16 @@ def _largest_loss(parts: Parts) -> float:
 def _log_finite(parts: Parts) -> float:
     """log of the P-mass of all finite losses."""
     return float(sum(n * np.log1p(-p.infinite_mass) if p.infinite_mass < 1 else -np.inf for p, n in parts))
+
+
+def _infinite_mass(parts: Parts) -> float:
+    """The P-mass of infinite losses, rounded up; exact where one step has it all."""
+    heavy = [(pair.infinite_mass, n) for pair, n in parts if pair.infinite_mass > 0]
+    if not heavy:
+        return 0.0
+    if len(heavy) == 1 and heavy[0][1] == 1:
+        return heavy[0][0]
+    return -float(np.expm1(_log_finite(parts))) * (1 + 1e-12)
 
 
 def _crude(parts: Parts, delta: float) -> Ends:

@@ -162,7 +162,21 @@ def mesh_epsilon(
     mesh = _refine(parts, log_tail, goal, None if epsilon is not None else log_delta, epsilon, tolerance)
     lower, upper = _compositions(mesh)
     reference = _epsilon_guess(mesh, log_delta) if epsilon is None else epsilon
-    return invert(lower, delta, -1, reference), invert(upper, delta, 1, reference), _detail(mesh, upper)
+    low, high = invert(lower, delta, -1, reference), invert(upper, delta, 1, reference)
+    return low or _probe(lower, delta, high), high, _detail(mesh, upper)
+
+
+def _probe(lower: Composition, delta: float, high: float) -> float:
+    """A lower end left of the window, where the table has no point: the first epsilon below `high` that is proven."""
+    if not (0 < high < np.inf):
+        return 0.0
+    move = 1e-12
+    while move < 1:
+        candidate = high * (1 - move)
+        if evaluate(lower, candidate, -1) > delta:
+            return candidate
+        move *= 1.5
+    return 0.0
 
 
 def _epsilon_guess(mesh: _Mesh, log_delta: float) -> float:

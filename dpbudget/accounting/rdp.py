@@ -34,6 +34,7 @@ Conversion = Literal["improved", "classic"]
 
 # Shares of delta that the cut tails may use. The first costs nothing; where a heavy tail rules the moment, a larger
 # share buys up to 10 %, and the next is tried as long as the last one helped.
+CUT_ROUNDS = 4
 CUTS = (1e-9, 1e-3, 0.1, 0.5, 0.8)
 REFINE = (4.0, 16.0)  # finer panels, where the best order is beyond what the panels resolve
 MAX_NODES = 40_000  # no refinement above this
@@ -121,12 +122,24 @@ def epsilon(parts: Parts, delta: float, *, conversion: Conversion = "improved") 
     live = _merge(parts)
     if not live or delta >= 1.0:
         return RdpBound(0.0, delta, math.nan, 0.0, math.log(min(delta, 1.0)), 0.0)
-    best = _epsilon_once(live, delta, conversion, CUTS[0])
-    for share in CUTS[1:] if conversion == "improved" else ():
-        trial = _epsilon_once(live, delta, conversion, share)
+    best, chosen = _epsilon_once(live, delta, conversion, CUTS[0]), 0
+    for i in range(1, len(CUTS) if conversion == "improved" else 1):
+        trial = _epsilon_once(live, delta, conversion, CUTS[i])
         if not trial.epsilon < best.epsilon:
             break
-        best = trial
+        best, chosen = trial, i
+    if chosen == 0:
+        return best
+    low, middle, high = CUTS[chosen - 1], CUTS[chosen], CUTS[min(chosen + 1, len(CUTS) - 1)]
+    for _ in range(CUT_ROUNDS):  # where the cut matters, closer to the best share of it
+        for share in (math.sqrt(low * middle), math.sqrt(middle * high)):
+            trial = _epsilon_once(live, delta, conversion, share)
+            if trial.epsilon < best.epsilon:
+                best = trial
+                low, middle, high = (low, share, middle) if share < middle else (middle, share, high)
+                break
+        else:
+            low, high = math.sqrt(low * middle), math.sqrt(middle * high)
     return best
 
 

