@@ -282,6 +282,7 @@ _dpbudget_command() {
         --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
+        0) one='sgd federated' ;;
         esac
         ;;
     'dpbudget explain')

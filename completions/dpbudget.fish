@@ -623,6 +623,7 @@ complete -c dpbudget -n '__dpbudget_at dpbudget simulate' -l digits -x -d 'Signi
 complete -c dpbudget -n '__dpbudget_at dpbudget simulate' -s v -l explain -l verbose -d 'Say in words where the number comes from.'
 complete -c dpbudget -n '__dpbudget_at dpbudget simulate' -l quiet -d 'No warnings on stderr.'
 complete -c dpbudget -n '__dpbudget_at dpbudget simulate' -s h -l help -d 'Show this message and exit.'
+complete -c dpbudget -n '__dpbudget_at dpbudget simulate' -a 'sgd\t federated\t'
 
 # dpbudget explain
 complete -c dpbudget -n '__dpbudget_at dpbudget explain' -s s -l noise-multiplier -l sigma -x -d 'Noise standard deviation on the sum / clipping norm.'

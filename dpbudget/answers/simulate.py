@@ -94,7 +94,10 @@ def sgd(run: Run, setting: Setting, epsilons: Sequence[float], sigmas: Sequence[
     one = replace(run, noise_multiplier=found[0].noise_multiplier if len(found) == 1 else None, clip_norm=None)
     report.input = {**one.input(), **report.input}
     report.assumptions = run.assumptions()
-    report.facts = [*words.facts(one), ("normaliser", Quantity(plain.normaliser), "a constant, whatever the batch"),
+    fixed = "a constant, whatever the batch"
+    if run.batch_size is None:
+        fixed = "rate x records: as if the number of records were public"
+    report.facts = [*words.facts(one), ("normaliser", Quantity(plain.normaliser), fixed),
                     *report.facts, *_sampled(run, worst, setting)]  # fmt: skip
     report.notes = [*report.notes, *_sampling_notes(run), words.assumptions(run)]
     report.warnings += advice.of_run(one, [setting.delta])

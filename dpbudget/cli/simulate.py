@@ -101,7 +101,9 @@ def simulate(
     engine: EngineOptions,
     plot: PlotOption,
     output: OutputOptions,
-    mode: Annotated[str, typer.Argument(metavar="[sgd|federated]", help="What to simulate.")] = "sgd",
+    mode: Annotated[
+        str, typer.Argument(metavar="sgd|federated", help="What to simulate. Default sgd.", show_default=False)
+    ] = "sgd",
 ) -> None:
     """DP-SGD on small records, or federated: accuracy, clipping and signal-to-noise at every --epsilon or --sigma.
 
