@@ -11,8 +11,8 @@ _dpbudget_command() {
         flags='-V --version -h --help'
         ;;
     'dpbudget epsilon')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --adaptive --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
@@ -286,8 +286,8 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget explain')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --adaptive --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;

@@ -109,3 +109,8 @@ def whole(parameter: str, value: float | Fraction, *, least: int = 1, most: int 
 def steps(value: float | Fraction, parameter: str = "steps") -> int:
     hint = "Steps are noisy updates (optimizer steps, not micro-batches); round a fractional count up."
     return whole(parameter, value, least=0, most=MAX_STEPS, hint=hint)
+
+
+def whole_epochs(sampling_rate: float, steps: int) -> bool:
+    """Whether `steps` batches of 1 / sampling_rate an epoch end with a finished epoch."""
+    return sampling_rate > 0 and steps % max(1, round(1 / sampling_rate)) == 0

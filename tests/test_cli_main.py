@@ -409,3 +409,14 @@ def test_random_round_trips(dpbudget) -> None:
                 "result"
             ]
             assert (cost["epsilon"]["upper"] <= target) is meets
+
+
+def test_adaptive_runs_are_a_filter(dpbudget) -> None:
+    within = dpbudget("epsilon", *RUN, "--adaptive", "--max-epsilon", "3", "--json")
+    fixed = dpbudget("epsilon", *RUN, "-a", "rdp", "--json").json["result"]["epsilon"]["upper"]
+    assert within.code == 0
+    assert within.json["result"]["epsilon"]["upper"] == 3  # the guarantee is the whole budget, not what was spent of it
+    assert fixed <= within.json["result"]["filter_spent"] <= 3
+    assert within.json["result"]["composition"] == "rdp-filter" and "filter" in within.json["assumptions"]["parameters"]
+    assert dpbudget("epsilon", *RUN, "--adaptive", "--max-epsilon", "1").code == 3
+    assert dpbudget("epsilon", *RUN, "--adaptive").err.startswith("error: --adaptive: ")

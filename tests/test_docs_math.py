@@ -18,6 +18,8 @@ from dpbudget.accounting.convolve import KAPPA
 from dpbudget.accounting.discrete_pairs import AtomicPair, SampledLaplaceRemove
 from dpbudget.accounting.discretise import _ORDERS, ROUND, LatticeMeasure, discretise
 from dpbudget.accounting.pairs import Pair
+from dpbudget.budgetfile import reading
+from dpbudget.budgetfile.document import to_releases
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Gaussian, Laplace, PureDP, Release, SampledGaussian, Sampling
 
@@ -185,6 +187,24 @@ def test_an_epoch_that_was_begun_proves_nothing_below(begun: SampledGaussian, sa
     )
     assert run.lower is not None and batch.upper is not None and run.upper is not None and batch.lower is not None
     assert run.lower <= batch.upper and batch.lower <= run.upper
+
+
+@pytest.mark.parametrize("sampling", [Sampling.SHUFFLE, Sampling.BALLS_IN_BINS])
+def test_two_unfinished_epochs_are_not_one(sampling: Sampling) -> None:
+    """Two runs of 101 batches of 1/100 begin four epochs, one of 202 batches begins three."""
+    run = SampledGaussian(1.0, 0.01, sampling)
+    with pytest.raises(InputError, match="unfinished"):
+        Ledger.of([Release(run, 101), Release(run, 101)], Adjacency.ZERO_OUT)
+    twice = "\n".join(
+        ("[[release]]", 'name = "a"', 'mechanism = "dp-sgd"', "noise_multiplier = 1", "sampling_rate = 0.01", "steps = 101",
+         f'sampling = "{sampling}"', "count = 2")
+    )  # fmt: skip
+    head = 'schema = 1\n[budget]\nepsilon = 9\ndelta = 1e-5\nadjacency = "zero-out"\nunit = "example"\n'
+    document = reading.load(head + twice, filename="budget.toml")
+    with pytest.raises(InputError, match="unfinished"):
+        to_releases(document.releases[0], Adjacency.ZERO_OUT)
+    whole = Ledger.of([Release(run, 100), Release(run, 200)], Adjacency.ZERO_OUT)
+    assert whole.counts == ((run, 300),)
 
 
 def test_a_largest_batch_is_no_poisson_sampling() -> None:

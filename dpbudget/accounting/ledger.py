@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from dpbudget import checks
 from dpbudget.accounting import pairs, sampling
 from dpbudget.accounting.pairs import Pair
 from dpbudget.errors import InputError
@@ -31,6 +32,17 @@ def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
     return mechanism
 
 
+def _check_merging(mechanism: Mechanism, counts: Iterable[int]) -> None:
+    """Two runs that each began an epoch began two: their steps do not add up to one run."""
+    by_epochs = isinstance(mechanism, SampledGaussian) and mechanism.sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS)
+    if by_epochs and not all(checks.whole_epochs(mechanism.sampling_rate, count) for count in counts):
+        raise InputError(
+            "steps",
+            f"two equal runs under {mechanism.sampling} sampling, one with an unfinished epoch, are not one longer run",
+            hint="Round the steps of each up to whole epochs.",
+        )
+
+
 def _order(mechanism: Mechanism) -> tuple[str, str]:
     return type(mechanism).__name__, repr(mechanism)
 
@@ -48,6 +60,8 @@ class Ledger:
         for release in releases:
             mechanism = _canonical(release.mechanism, adjacency)
             if release.count:
+                if mechanism in totals:
+                    _check_merging(mechanism, (totals[mechanism], release.count))
                 totals[mechanism] = totals.get(mechanism, 0) + release.count
         return cls(tuple(sorted(totals.items(), key=lambda item: _order(item[0]))), adjacency)
 

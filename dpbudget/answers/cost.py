@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from dpbudget.accounting import account
+from dpbudget.accounting import account, filter
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.answers import advice, words
 from dpbudget.errors import InputError, NotCertified
@@ -66,6 +67,29 @@ def epsilon(
     report = _report(run, "epsilon", "delta", curve)
     if max_epsilon is not None:
         gate(report, [primary(found) for _, found in curve], max_epsilon)
+    return report
+
+
+def filtered(run: Run, delta: float, budget: float) -> Report:
+    """The run as one whose parameters may depend on earlier outputs: what holds is the filter's budget, or nothing.
+
+    While the filter is not exhausted the guarantee is the whole budget; how little of it was spent is no guarantee.
+    """
+    spent = filter.epsilon(Ledger.of(run.releases(), run.adjacency), budget, delta)
+    upper = spent.value.upper
+    assert upper is not None
+    report = _report(run, "epsilon", "delta", [(delta, [replace(spent, value=Interval(None, max(upper, budget)))])])
+    gate(report, [spent], budget)
+    adaptive = "may depend on earlier outputs: a Renyi privacy filter stops the run before the budget is passed"
+    report.input = {**report.input, "adaptive": True}
+    report.assumptions = {**report.assumptions, "parameters": adaptive}
+    report.result = {**report.result, "composition": "rdp-filter", "filter_spent": upper}
+    note = words.assumptions(run).replace(words.FIXED, f"noise, rate, steps and the decision to go on {adaptive}")
+    report.notes = [
+        f"The filter stands at {upper:.5g} of {budget:g}; while it is not above, the whole budget is guaranteed.",
+        note,
+    ]
+    report.explanation = [words.PARAMETERS]
     return report
 
 
@@ -140,7 +164,11 @@ def _report(run: Run, quantity: str, given: str, curve: Sequence[tuple[float, li
         notes=[words.assumptions(run)],
         explanation=[
             words.PARAMETERS,
-            *(words.how(g, ACCOUNTANTS[g.accountant].title, ACCOUNTANTS[g.accountant].source) for g in guarantees),
+            *(
+                words.how(g, ACCOUNTANTS[g.accountant].title, ACCOUNTANTS[g.accountant].source)
+                for g in guarantees
+                if g.accountant in ACCOUNTANTS
+            ),
         ],
         warnings=[*advice.of_run(run, deltas), *advice.of_guarantees(guarantees), *_fallback(answer, guarantees)],
         status=status,

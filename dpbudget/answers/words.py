@@ -17,6 +17,9 @@ _SAMPLING = {
 }
 
 
+FIXED = "noise, rate, steps and the decision to run fixed without looking at earlier outputs"
+
+
 def assumptions(run: Run) -> str:
     """One paragraph that goes with every number."""
     group = "" if run.group_size == 1 else f" of up to {run.group_size} records"
@@ -25,9 +28,8 @@ def assumptions(run: Run) -> str:
     )
     return (
         f"Assumes: {run.adjacency} neighbours, unit {run.unit}{group}; {_SAMPLING[str(run.sampling)]}{_cut(run)}; "
-        f"Gaussian noise on the sum of {clipped}, divided by a public constant; noise, rate, steps and the decision to run fixed "
-        "without looking at earlier outputs. Covers this run only: not hyper-parameter tuning, other releases on the "
-        "same data, or floating-point effects of the noise."
+        f"Gaussian noise on the sum of {clipped}, divided by a public constant; {FIXED}. Covers this run only: not "
+        "hyper-parameter tuning, other releases on the same data, or floating-point effects of the noise."
     )
 
 

@@ -9,7 +9,7 @@ from dpbudget import checks
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.budgetfile.values import SOLVE, Value, quoted
 from dpbudget.errors import InputError
-from dpbudget.model import Adjacency, Release
+from dpbudget.model import Adjacency, Release, SampledGaussian, Sampling
 
 MAX_SHOWN = 50
 
@@ -144,5 +144,19 @@ def to_releases(release: DocumentRelease, adjacency: Adjacency) -> list[Release]
         total = part.count * release.count
         if total > checks.MAX_STEPS:
             raise InputError("count", f"{total:,} uses of the mechanism in all; {checks.MAX_STEPS:,} are the most")
+        if release.count > 1 and not _repeats(part):
+            raise InputError(
+                "count",
+                f"every one of the {release.count} runs has an unfinished epoch: together they are not one longer run",
+                hint="Round the steps up to whole epochs.",
+            )
         result.append(Release(part.mechanism, total))
     return result
+
+
+def _repeats(part: Release) -> bool:
+    """Whether repeating a run is the same as one with more steps: not where epochs are shuffled and one is unfinished."""
+    step = part.mechanism
+    if isinstance(step, SampledGaussian) and step.sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS):
+        return checks.whole_epochs(step.sampling_rate, part.count)
+    return True

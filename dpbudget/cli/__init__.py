@@ -8,7 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbudget.cli import budget, compare, cost, federated, imports, inverse, risk, shell, simulate, table, tuning, verify
+from dpbudget.cli import (
+    budget,
+    compare,
+    cost,
+    federated,
+    imports,
+    inverse,
+    risk,
+    shell,
+    simulate,
+    table,
+    tuning,
+    verify,
+)
 from dpbudget.cli.options import CONTEXT, takes_groups
 from dpbudget.errors import DpbudgetError
 from dpbudget.version import __version__

@@ -7,6 +7,7 @@ import dataclasses
 from dpbudget import checks
 from dpbudget.cli import shell
 from dpbudget.cli.options import (
+    AdaptiveOption,
     DeltaOption,
     EngineOptions,
     EpsilonOption,
@@ -15,6 +16,7 @@ from dpbudget.cli.options import (
     PlotOption,
     RunOptions,
 )
+from dpbudget.errors import InputError
 from dpbudget.report import Report
 
 
@@ -22,6 +24,7 @@ def epsilon(
     run: RunOptions,
     delta: DeltaOption,
     gate: GateOption,
+    adaptive: AdaptiveOption,
     engine: EngineOptions,
     plot: PlotOption,
     output: OutputOptions,
@@ -38,8 +41,16 @@ def epsilon(
         if gate.max_epsilon is not None:
             limit = checks.epsilon(checks.number("max_epsilon", gate.max_epsilon), "max_epsilon")
         tolerance = shell.tolerance_of(engine)
+        if adaptive.adaptive and limit is None:
+            raise InputError(
+                "adaptive",
+                "needs the budget that the filter stops at, fixed beforehand",
+                hint="Pass --max-epsilon E, or keep a budget file with adaptive = true.",
+            )
         from dpbudget.answers import cost
 
+        if adaptive.adaptive and limit is not None:
+            return cost.filtered(resolved, shell.one_delta(delta, resolved), limit)
         report = cost.epsilon(resolved, deltas, accountant=engine.accountant, tolerance=tolerance, max_epsilon=limit)
         if plot.plot is not None or (output.explain and shell.format_of(output) == "text"):
             from dpbudget.answers import pictures
@@ -54,6 +65,7 @@ def explain(
     run: RunOptions,
     delta: DeltaOption,
     gate: GateOption,
+    adaptive: AdaptiveOption,
     engine: EngineOptions,
     plot: PlotOption,
     output: OutputOptions,
@@ -62,7 +74,7 @@ def explain(
 
     dpbudget explain --sigma 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
-    epsilon(run, delta, gate, engine, plot, dataclasses.replace(output, explain=True))
+    epsilon(run, delta, gate, adaptive, engine, plot, dataclasses.replace(output, explain=True))
 
 
 def delta(run: RunOptions, epsilon: EpsilonOption, engine: EngineOptions, output: OutputOptions) -> None:

@@ -129,6 +129,16 @@ class PlotOption:
 
 
 @dataclass(frozen=True)
+class AdaptiveOption:
+    adaptive: Annotated[
+        bool,
+        typer.Option(
+            "--adaptive", help="Noise, rate or length depend on earlier outputs: a Renyi filter for --max-epsilon."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
 class OutputOptions:
     """How the answer looks; the same in every command."""
 
