@@ -214,7 +214,7 @@ _dpbudget_command() {
         -o | --output) file=yes ;;
         --noise-at) one='server shared client' ;;
         --sizes) file=yes ;;
-        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --sampling) one='poisson fixed-size full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         esac
         ;;

@@ -450,7 +450,7 @@ complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l sizes -r -F -d 'Co
 complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l local-batch -x -d 'Batch size of a local step.'
 complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l local-epochs -x -d 'Local epochs a round. Default 1.'
 complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l local-noise-multiplier -l local-sigma -x -d 'Noise of a local step; default --noise-multiplier.'
-complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l sampling -x -a 'poisson\t fixed-size\t shuffle\t balls-in-bins\t full-batch\t' -d 'poisson, fixed-size or full-batch, of clients.'
+complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l sampling -x -a 'poisson\t fixed-size\t full-batch\t' -d 'How the clients of a round are drawn.'
 complete -c dpbudget -n '__dpbudget_at dpbudget federated' -l adjacency -x -a 'add-or-remove-one\t replace-one\t zero-out\t' -d 'add-or-remove-one, replace-one or zero-out.'
 complete -c dpbudget -n '__dpbudget_at dpbudget federated' -s h -l help -d 'Show this message and exit.'
 

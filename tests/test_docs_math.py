@@ -19,7 +19,7 @@ from dpbudget.accounting.discrete_pairs import AtomicPair, SampledLaplaceRemove
 from dpbudget.accounting.discretise import _ORDERS, ROUND, LatticeMeasure, discretise
 from dpbudget.accounting.pairs import Pair
 from dpbudget.budgetfile import reading
-from dpbudget.budgetfile.document import to_releases
+from dpbudget.budgetfile.document import BudgetFileError
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Gaussian, Laplace, PureDP, Release, SampledGaussian, Sampling
 
@@ -200,9 +200,8 @@ def test_two_unfinished_epochs_are_not_one(sampling: Sampling) -> None:
          f'sampling = "{sampling}"', "count = 2")
     )  # fmt: skip
     head = 'schema = 1\n[budget]\nepsilon = 9\ndelta = 1e-5\nadjacency = "zero-out"\nunit = "example"\n'
-    document = reading.load(head + twice, filename="budget.toml")
-    with pytest.raises(InputError, match="unfinished"):
-        to_releases(document.releases[0], Adjacency.ZERO_OUT)
+    with pytest.raises(BudgetFileError, match="unfinished"):
+        reading.load(head + twice, filename="budget.toml")
     whole = Ledger.of([Release(run, 100), Release(run, 200)], Adjacency.ZERO_OUT)
     assert whole.counts == ((run, 300),)
 

@@ -34,8 +34,10 @@ def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
 
 def _check_merging(mechanism: Mechanism, counts: Iterable[int]) -> None:
     """Two runs that each began an epoch began two: their steps do not add up to one run."""
-    by_epochs = isinstance(mechanism, SampledGaussian) and mechanism.sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS)
-    if by_epochs and not all(checks.whole_epochs(mechanism.sampling_rate, count) for count in counts):
+    if not isinstance(mechanism, SampledGaussian):
+        return
+    finished = all(checks.whole_epochs(mechanism.sampling_rate, count) for count in counts)
+    if mechanism.sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS) and not finished:
         raise InputError(
             "steps",
             f"two equal runs under {mechanism.sampling} sampling, one with an unfinished epoch, are not one longer run",

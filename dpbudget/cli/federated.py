@@ -63,7 +63,10 @@ def federated(
         _number("--local-noise-multiplier", "--local-sigma", help="Noise of a local step; default --noise-multiplier."),
     ] = None,
     sampling: Annotated[
-        str, typer.Option("--sampling", metavar="NAME", help="poisson, fixed-size or full-batch, of clients.")
+        str,
+        typer.Option(
+            "--sampling", metavar="poisson|fixed-size|full-batch", help="How the clients of a round are drawn."
+        ),
     ] = "poisson",
     adjacency: Annotated[
         Text, typer.Option("--adjacency", metavar="NAME", help="add-or-remove-one, replace-one or zero-out.")
