@@ -62,6 +62,12 @@ def test_math_names_the_engines() -> None:
     assert len(code_names(TEXT)) >= 60
 
 
+def test_every_engine_is_named() -> None:
+    chapters = "\n".join(CHAPTERS.values())
+    modules = [path.stem for path in (ROOT / "dpbudget" / "accounting").glob("*.py") if path.stem != "__init__"]
+    assert [name for name in modules if not re.search(rf"\b{name}(?:\.py)?[.`:]", chapters)] == []
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_named_test_exists(chapter: str) -> None:
     sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
