@@ -382,6 +382,9 @@ def _notes(
     }.get(federation.sampling, f"{federation.sampling} sampling")
     if federation.tree or federation.max_participations is not None:
         drawn = "who takes part need not be secret, and no client takes part more often than stated"
+    if federation.noise_at is not NoiseAt.SERVER:
+        # else the client's own noise comes and goes with it, and the variance of the sum tells of its presence
+        drawn += "; the noise in a sum is at a public level that does not depend on who takes part"
     notes.append(
         f"Assumes: {federation.adjacency} neighbours, unit client; {drawn}; the sum of clipped updates is divided by a public "
         "constant; noise, rates and rounds fixed without looking at earlier outputs. Covers this run only: not "
