@@ -180,6 +180,17 @@ def test_without_steps_nothing_is_learnt(dpbudget) -> None:
     assert all(entry["upper"] == pytest.approx(entry["fpr"]) for entry in found["tpr"])
 
 
+def test_far_ends_of_the_range(dpbudget) -> None:
+    """Tilts so large that only nodes of no mass are left, and an epsilon whose exponential overflows."""
+    tiny = risk(dpbudget, "-s", "1e6", "-q", "0.01", "-t", "1000", "-d", "1e-5")["advantage"]
+    limit = 0.01 * math.sqrt(1000) / 1e6 / math.sqrt(2 * math.pi)  # q sqrt(T) / sigma x phi(0), to first order
+    assert tiny["lower"] == pytest.approx(limit, rel=1e-3) and tiny["upper"] == pytest.approx(limit, rel=1e-3)
+    assert risk(dpbudget, "-e", "1000", "-d", "1e-5")["advantage"]["upper"] == 1
+    assert (
+        dpbudget("delta", "-s", "1", "-q", "0.01", "-t", "100", "-e", "1000", "-a", "pld", "-f", "value").out == "0\n"
+    )
+
+
 def test_shuffled_batches_show_the_guarantee_only(dpbudget) -> None:
     ran = dpbudget(
         "risk", "--sampling", "shuffle", "-s", "1", "-b", "10", "-n", "100", "-E", "1", "-d", "1e-5", "--json"

@@ -129,6 +129,8 @@ def find_tilt(parts: Sequence[Nodes], log_delta: float | None, epsilon: float | 
     splits = np.cumsum([0] + [part.loss.size for part in parts])
     mass = np.concatenate([part.mass for part in parts])
     spread = float(np.sqrt((counts * mass) @ loss**2))
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(mass)
     drop = 30.0 if log_delta is None else -log_delta
     low, high, u = -np.inf, np.inf, float(np.log(np.sqrt(2 * drop) / max(spread, 1e-300)))
     for _ in range(60):
@@ -137,9 +139,10 @@ def find_tilt(parts: Sequence[Nodes], log_delta: float | None, epsilon: float | 
         for j, part in enumerate(parts):
             section = slice(splits[j], splits[j + 1])
             x = loss[section]
-            top = t * float(x.max())
+            exponent = log_mass[section] + t * x  # in logarithms: a large t leaves only nodes of next to no mass
+            top = float(exponent.max())
             with np.errstate(under="ignore"):
-                w = mass[section] * np.exp(t * x - top)
+                w = np.exp(exponent - top)
             total = float(w.sum())
             mean = float(w @ x) / total
             k += part.count * (top + float(np.log(total)))

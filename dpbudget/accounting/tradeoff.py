@@ -164,7 +164,9 @@ class Curve:
         best, bend = self._locate(coarse, fpr, tolerance)
         found = self._ends(sorted({*coarse, best}), fpr)
         spacing = max(_spacing(tolerance, self._value(best, fpr), bend), 1e-6)
-        for h in (spacing * factor for factor in (1.0, 3.0, 9.0, 27.0, 0.3)):  # wider ones help where the ends are loose
+        for h in (
+            spacing * factor for factor in (1.0, 3.0, 9.0, 27.0, 0.3)
+        ):  # wider ones help where the ends are loose
             if not 1e-9 < h < 1.0:
                 continue
             # 0 stays a point, since the two sides of y = 1 meet there.
@@ -275,7 +277,8 @@ def envelope(y: Array, low: Array, high: Array, before: tuple[float, float]) -> 
     end_left = np.maximum(start, stop - r * width)
     end_right = np.maximum(stop, start + s * width)
     last = low[-1]
-    zero = y[-1] - last / falls[-1] if falls[-1] < 0.0 and last > 0.0 else y[-1]
+    with np.errstate(over="ignore"):
+        zero = y[-1] - last / falls[-1] if falls[-1] < 0.0 and last > 0.0 else y[-1]
     corners = np.concatenate((y[:-1], y[:-1] + cross, y[1:], [y[-1], zero]))
     floor = np.concatenate((end_left, kink, end_right, [last, 0.0]))
     return corners, np.maximum(floor, 0.0)
