@@ -397,7 +397,7 @@ def test_same_input_same_bytes(dpbudget_process) -> None:
 def test_random_round_trips(dpbudget) -> None:
     """A sample of the thousand of test_slow: the printed answer satisfies the target, its neighbour is not shown to."""
     draw = random.Random(7)
-    for _ in range(6):
+    for _ in range(3):
         epsilon, q, steps = 10 ** draw.uniform(-0.5, 1), 10 ** draw.uniform(-3, -1), int(10 ** draw.uniform(1, 4))
         common = ("-q", f"{q:.4g}", "-d", "1e-6")
         found = dpbudget("sigma", "-e", f"{epsilon:.4g}", *common, "-t", str(steps), "-a", "pld", "--json").json[

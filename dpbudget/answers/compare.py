@@ -109,7 +109,7 @@ class Row:
             return "estimate"
         if self.guarantee.value.lower is None or self.guarantee.kind is Kind.UPPER_BOUND:
             return "upper bound"
-        return "both ends" if self.guarantee.detail.get("gap") == "numerical" else "gap from analysis"
+        return "both ends" if self.guarantee.detail.get("gap") == "numerical" else "gap: analysis"
 
 
 def rows(run: Run, delta: float, names: Sequence[str], tolerance: float) -> list[Row]:
