@@ -78,8 +78,7 @@ class SharedDelta:
         except (NotCertified, ArithmeticError):
             if epsilon > 0.99 * self.top:
                 return self._beyond(epsilon)  # coarse, but proven, where no tilt reaches
-            # Far from the point that is asked for, loose ends do no harm; where they do, they are wide, and proven.
-            return 0.0, rdp.delta(self.parts, epsilon).delta
+            raise
         return found.lower, found.upper
 
     def _build(self, epsilon: float) -> bool:
