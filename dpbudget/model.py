@@ -53,6 +53,17 @@ class SampledGaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class GaussianMixture:
+    """One noisy sum that a protected unit moves by k clipping norms with probability masses[k], secretly.
+
+    masses: non-negative, sum 1; masses[0] is the chance not to take part. Binomial masses are a sampled group.
+    """
+
+    noise_multiplier: float
+    masses: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Gaussian:
     """One unsampled Gaussian release; noise_multiplier is the standard deviation over the L2 distance of neighbours."""
 
@@ -112,7 +123,9 @@ class Tuned:
     most_trials: int | None = None
 
 
-Mechanism = SampledGaussian | Gaussian | Laplace | RandomizedResponse | PureDP | ApproxDP | ZCDP | Tuned
+Mechanism = (
+    SampledGaussian | GaussianMixture | Gaussian | Laplace | RandomizedResponse | PureDP | ApproxDP | ZCDP | Tuned
+)
 
 
 @dataclass(frozen=True, slots=True)

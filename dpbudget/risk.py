@@ -54,7 +54,7 @@ class RiskCurves:
 
     @cached_property
     def directed(self) -> dict[str, Curve]:
-        """"remove": null hypothesis "out", alternative "in" (the usual membership attack); "add": the reverse."""
+        """ "remove": null hypothesis "out", alternative "in" (the usual membership attack); "add": the reverse."""
         if "both" in self.profiles:
             return {"both": self.both}
         remove, add = self.profiles["remove"], self.profiles["add"]

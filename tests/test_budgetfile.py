@@ -184,7 +184,17 @@ def test_every_mechanism(body: str, mechanism: object, count: int) -> None:
 
 
 def test_every_mechanism_is_tried_above() -> None:
-    tried = {"dp-sgd", "gaussian", "laplace", "pure-dp", "approx-dp", "zcdp", "randomized-response", "tuning", "federated"}
+    tried = {
+        "dp-sgd",
+        "gaussian",
+        "laplace",
+        "pure-dp",
+        "approx-dp",
+        "zcdp",
+        "randomized-response",
+        "tuning",
+        "federated",
+    }
     assert set(MECHANISMS) == tried
 
 

@@ -17,6 +17,7 @@ from dpbudget.model import (
     Adjacency,
     ApproxDP,
     Gaussian,
+    GaussianMixture,
     Guarantee,
     Interval,
     Kind,
@@ -32,6 +33,7 @@ BOUNDS = [name for name, item in ACCOUNTANTS.items() if item.kind is not Kind.ES
 MECHANISMS = [
     SampledGaussian(1.0, 0.01),
     SampledGaussian(2.0, 0.05, group_size=2),
+    GaussianMixture(2.0, (0.7, 0.2, 0.1)),
     Gaussian(8.0),
     Laplace(10.0),
     Laplace(5.0, 0.1),
@@ -113,6 +115,18 @@ def test_the_order_of_releases_does_not_matter() -> None:
     first = account.epsilon(Ledger.of(mixed, Adjacency.ZERO_OUT), 1e-5, tolerance=1e-3)
     for order in itertools.islice(itertools.permutations(mixed), 1, 120, 40):
         assert account.epsilon(Ledger.of(order, Adjacency.ZERO_OUT), 1e-5, tolerance=1e-3) == first
+
+
+def test_mixture_of_gaussians() -> None:
+    """dp-accounting's own test value for three steps of one mixture and two of another, at most and about."""
+    first, second = GaussianMixture(1.0, (0.2, 0.6, 0.2)), GaussianMixture(2.0, (0.33, 0.0, 0.34, 0.33))
+    found = account.epsilon(Ledger.of([Release(first, 3), Release(second, 2)], ADD), 1e-6)
+    assert found.value.lower <= 17.193115 <= found.value.upper  # six decimals, from a grid of 1e-4
+    assert found.value.upper == pytest.approx(17.193115, rel=1e-5)  # our tolerance
+    binomial = GaussianMixture(2.0, (0.95**2, 2 * 0.95 * 0.05, 0.05**2))
+    group = SampledGaussian(2.0, 0.05, group_size=2)
+    ends = [account.epsilon(Ledger.of([Release(m, 50)], ADD), 1e-6).value for m in (binomial, group)]
+    assert ends[0].lower <= ends[1].upper and ends[1].lower <= ends[0].upper
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -146,7 +146,13 @@ def test_replace_one_pair_covers_other_gradients(q: float) -> None:
     top = of_pair(replace_pairs.SampledGaussianReplace(sigma, q))
     attained = sticks(centre + q * bump(sigma, (1, 0), grid), centre + q * bump(sigma, (-1, 0), grid))
     np.testing.assert_allclose(attained, top, atol=ERROR)
-    for b, other in [((1, 0), (0, 1)), ((1, 0), (0, 0)), ((0, 0), (1, 0)), ((0.8, 0.6), (-0.3, 0.2)), ((0.2, 0), (-1, 0))]:
+    for b, other in [
+        ((1, 0), (0, 1)),
+        ((1, 0), (0, 0)),
+        ((0, 0), (1, 0)),
+        ((0.8, 0.6), (-0.3, 0.2)),
+        ((0.2, 0), (-1, 0)),
+    ]:
         p, r = centre + q * bump(sigma, b, grid), centre + q * bump(sigma, other, grid)
         assert np.all(sticks(p, r) <= top + ERROR)
 
@@ -189,7 +195,8 @@ def test_zcdp_covers_laplace_under_replace_one(adjacency: Adjacency) -> None:
 def test_an_epoch_that_was_begun_proves_nothing_below(begun: SampledGaussian, same: SampledGaussian) -> None:
     """The first batch of a shuffled epoch is a fixed-size batch, the first of the bins a Poisson one."""
     run, batch = (
-        account.epsilon(Ledger.of([Release(mechanism, 1)], Adjacency.ZERO_OUT), 1e-4).value for mechanism in (begun, same)
+        account.epsilon(Ledger.of([Release(mechanism, 1)], Adjacency.ZERO_OUT), 1e-4).value
+        for mechanism in (begun, same)
     )
     assert run.lower is not None and batch.upper is not None and run.upper is not None and batch.lower is not None
     assert run.lower <= batch.upper and batch.lower <= run.upper
@@ -243,10 +250,14 @@ def profile_of_remove(sigma: float, q: float, y: float) -> float:
     return float((1 - q - y) * ndtr(-start / sigma) + q * ndtr((1 - start) / sigma))
 
 
-@pytest.mark.parametrize(("sigma", "q", "step"), [(1.0, 0.1, 0.3), (0.6, 0.01, 0.05), (3.0, 0.5, 0.02), (0.5, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("sigma", "q", "step"), [(1.0, 0.1, 0.3), (0.6, 0.01, 0.05), (3.0, 0.5, 0.02), (0.5, 1.0, 1.0)]
+)
 def test_lattice_measures_enclose_the_profile(sigma: float, q: float, step: float) -> None:
     found = discretise(gaussian_pairs.SampledGaussianRemove(sigma, q), step, -60.0)
-    ys = np.concatenate([[0.0], np.exp(np.random.default_rng(1).uniform(-1.0, 6.0, 300)), np.exp(found.upper.losses[::7])])
+    ys = np.concatenate(
+        [[0.0], np.exp(np.random.default_rng(1).uniform(-1.0, 6.0, 300)), np.exp(found.upper.losses[::7])]
+    )
     gaps = []
     for y in ys[ys < 1e4]:
         truth = profile_of_remove(sigma, q, float(y))

@@ -212,7 +212,9 @@ def test_seeds_repeat_and_precision_chooses_the_samples() -> None:
     found = sample_delta(
         [Phase(3.0, 0.1, 50)], 1.0, precision=0.05, seed=1, directions=("remove",), progress=lambda *p: done.append(p)
     )["remove"]
-    assert (found.upper - found.lower) / 2 < 0.06 * found.estimate  # a forecast from the pilot: a fifth too wide at most
+    assert (
+        found.upper - found.lower
+    ) / 2 < 0.06 * found.estimate  # a forecast from the pilot: a fifth too wide at most
     assert done[-1] == (found.samples, found.samples)
 
 

@@ -113,7 +113,9 @@ def test_finite_laws_against_neyman_pearson(seed: int) -> None:
     def profile(a: np.ndarray, b: np.ndarray) -> tradeoff.Profile:
         def ends(epsilon: float) -> tuple[float, float]:
             value = float(np.maximum(a - math.exp(min(epsilon, 700)) * b, 0).sum())
-            return max(0.0, value * (1 - loose * rng.random()) - 1e-16), min(1.0, value * (1 + loose * rng.random()) + 1e-16)
+            return max(0.0, value * (1 - loose * rng.random()) - 1e-16), min(
+                1.0, value * (1 + loose * rng.random()) + 1e-16
+            )
 
         return tradeoff.Profile(ends)
 
@@ -244,7 +246,9 @@ def test_nothing_released_and_nothing_hidden() -> None:
 def test_bounded_losses_and_a_mass_at_infinity() -> None:
     """Curves with a largest loss: three Laplace releases, and the worst (1, 1e-5)-DP mechanism, whose curve is known."""
     laplace = Ledger.of([Release(Laplace(2.0), 3)], Adjacency.ADD_OR_REMOVE_ONE)
-    assert risk.tpr(laplace, 1e-4).upper <= math.exp(1.5) * 1e-4 * (1 + 1e-4)  # 1.5-DP; halving finds the kink to about 1e-5
+    assert risk.tpr(laplace, 1e-4).upper <= math.exp(1.5) * 1e-4 * (
+        1 + 1e-4
+    )  # 1.5-DP; halving finds the kink to about 1e-5
     worst = risk.RiskCurves(Ledger.of([Release(ApproxDP(1.0, 1e-5), 1)], Adjacency.ADD_OR_REMOVE_ONE))
     for fpr in (1e-4, 0.01, 0.3):
         found, exact = risk.tpr(worst, fpr), approxcurve.approx_tpr(1.0, 1e-5, fpr)
@@ -293,7 +297,14 @@ def test_steps_and_rate_for_a_tpr() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("auc", 0.1), ("advantage", 0.0), ("advantage", math.nan), ("tpr", 0.1), ("tpr", 0.01, 0.02), ("tpr", 0.5, math.nan)],
+    [
+        ("auc", 0.1),
+        ("advantage", 0.0),
+        ("advantage", math.nan),
+        ("tpr", 0.1),
+        ("tpr", 0.01, 0.02),
+        ("tpr", 0.5, math.nan),
+    ],
 )
 def test_targets_without_a_meaning(arguments: tuple) -> None:
     with pytest.raises(InputError):

@@ -261,9 +261,7 @@ def directions(
     return found
 
 
-def epsilon(
-    sigma: float, steps_per_epoch: int, epochs: int, delta: float, *, tolerance: float = 1e-4
-) -> Interval:
+def epsilon(sigma: float, steps_per_epoch: int, epochs: int, delta: float, *, tolerance: float = 1e-4) -> Interval:
     """[lower, upper] of epsilon for balls-in-bins sampling, fresh bins each epoch, add-or-remove-one (or zero-out).
 
     sigma: noise over the clipping norm, at least 0.05. tolerance: wanted relative width; the mesh is halved until it is

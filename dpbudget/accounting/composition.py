@@ -42,8 +42,15 @@ from dpbudget.accounting.gaussian import falling_root
 from dpbudget.errors import InputError
 
 __all__ = [
-    "RULES", "CompositionBound", "amplified", "basic", "delta_subsampled", "epsilon_subsampled", "kov_closed",
-    "kov_exact", "strong",
+    "RULES",
+    "CompositionBound",
+    "amplified",
+    "basic",
+    "delta_subsampled",
+    "epsilon_subsampled",
+    "kov_closed",
+    "kov_exact",
+    "strong",
 ]
 
 

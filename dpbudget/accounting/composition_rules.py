@@ -153,11 +153,16 @@ def total_delta(rule: str, steps: Sequence[Steps], slack: float) -> float:
 
 
 EPSILON: dict[str, Callable[[Sequence[Steps], float], float]] = {
-    "basic": basic_sum, "strong": strong_sum, "kov": kov_sum, "kov-exact": kov_optimal,
+    "basic": basic_sum,
+    "strong": strong_sum,
+    "kov": kov_sum,
+    "kov-exact": kov_optimal,
 }
 LEAST_SLACK = {
-    "basic": _least_slack_basic, "strong": _least_slack_strong,
-    "kov": _least_slack_kov, "kov-exact": _least_slack_exact,
+    "basic": _least_slack_basic,
+    "strong": _least_slack_strong,
+    "kov": _least_slack_kov,
+    "kov-exact": _least_slack_exact,
 }
 
 

@@ -178,7 +178,9 @@ def on_panels(pair: Pair, left: Array, right: Array, *, atoms: bool = True) -> Q
     atoms_kept = int(np.sum(keep[x.size :]))
     log_weight, loss = log_weight[keep], loss[keep]
     top = max(float(np.max(loss, initial=-np.inf)), float(np.max(edge_loss, initial=-np.inf)))
-    return Quadrature(log_weight, loss, missing, below, pair.infinite_mass, bottom, top, edge_log_p, edge_loss, atoms_kept)
+    return Quadrature(
+        log_weight, loss, missing, below, pair.infinite_mass, bottom, top, edge_log_p, edge_loss, atoms_kept
+    )
 
 
 @dataclass(frozen=True)

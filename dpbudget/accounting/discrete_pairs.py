@@ -131,8 +131,10 @@ class SampledLaplaceRemove(AnalyticPair):
         loss = np.asarray(loss, dtype=np.float64)
         q = self.rate
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            inner = loss if q == 1.0 else np.where(
-                loss < 30, np.log1p(np.expm1(np.minimum(loss, 30.0)) / q), loss - np.log(q)
+            inner = (
+                loss
+                if q == 1.0
+                else np.where(loss < 30, np.log1p(np.expm1(np.minimum(loss, 30.0)) / q), loss - np.log(q))
             )
         x = (self.scale * inner + 1) / 2
         low, high = self.loss(np.array([0.0, 1.0]))

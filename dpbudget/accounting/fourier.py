@@ -81,9 +81,7 @@ def tilt_nodes(nodes: Nodes, t: float) -> Tilted:
     slope = float(
         weight @ (spread * (nodes.rounding + per_sum + 16 * ROUND * (1 + t * np.abs(loss))) + 4 * ROUND * np.abs(loss))
     ) + 4 * ROUND * abs(mean)
-    return Tilted(
-        nodes, weight, centred, mean, float(weight @ centred**2), log_moment, n * blur / moment * 1.01, slope
-    )
+    return Tilted(nodes, weight, centred, mean, float(weight @ centred**2), log_moment, n * blur / moment * 1.01, slope)
 
 
 def characteristic(part: Tilted, y: Array) -> NDArray[np.complex128]:
@@ -382,7 +380,10 @@ def _right_alias(
         edges, log_error = refine_panels(nodes.pair, nodes.edges, t + gap, 0.0, allowed)
         if edges.size != nodes.edges.size:
             fresh = tilt_nodes(place_nodes(nodes.pair, nodes.count, edges), t + gap)
-        proven += nodes.count * (fresh.log_moment + float(np.exp(min(log_error - fresh.log_moment, 50.0)))) + fresh.moment_error
+        proven += (
+            nodes.count * (fresh.log_moment + float(np.exp(min(log_error - fresh.log_moment, 50.0))))
+            + fresh.moment_error
+        )
     return gap, proven
 
 
@@ -500,7 +501,9 @@ def _guard(part: Tilted, t: float, end: float, allowance: float) -> _Guard:
     mean = float(weight @ core.nodes.loss) / total
     centred = core.nodes.loss - mean
     spread = float(np.sqrt(total * float(weight @ centred**2)))
-    return _Guard(n, weight, centred, spread, max(1 - total, 0.0) + 2 * error + 1e-12, error, core.phase_slope + part.phase_slope)
+    return _Guard(
+        n, weight, centred, spread, max(1 - total, 0.0) + 2 * error + 1e-12, error, core.phase_slope + part.phase_slope
+    )
 
 
 def _log_segments(part: Tilted, t: float, y: Array) -> Array:

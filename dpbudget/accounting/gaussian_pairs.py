@@ -71,7 +71,6 @@ class SampledGaussianRemove(AnalyticPair):
         parts = np.log(q) + log_ndtr((x - 1) / s)
         return float(parts if q == 1.0 else np.logaddexp(parts, np.log1p(-q) + log_ndtr(x / s)))
 
-
     def growth(self, mid: Array, reach: Array, height: Array, tilt: float, frequency: float) -> Array:
         # |1-q + q r e^{i a}| <= 1-q + q r, and its argument is at most |a| and at most |a| sup|L'| s^2. On the real
         # line f = log p + tilt L has f'' >= -1/s^2 (L is convex), so that f is at most reach^2 / 2s^2 above its ends.
@@ -315,3 +314,29 @@ class GroupAdd(_GroupPair):
         with np.errstate(divide="ignore"):
             log_f = self.log_p(edges) - tilt * log_ratio - np.log(share / self.sigma**2)
         return lipschitz_variation(edges, log_f, self._spread(edges, tilt))
+
+
+@dataclass(frozen=True)
+class MixtureRemove(GroupRemove):
+    """P = sum_k masses_k N(k, s^2), Q = N(0, s^2), for any law of how far the sum moves; `group` is the largest move."""
+
+    masses: tuple[float, ...] = ()
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return self.masses
+
+
+@dataclass(frozen=True)
+class MixtureAdd(GroupAdd):
+    """The other direction of `MixtureRemove`."""
+
+    masses: tuple[float, ...] = ()
+
+    @property
+    def largest_loss(self) -> float:
+        return -float(np.log(self.masses[0])) if self.masses[0] > 0 else np.inf
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return self.masses

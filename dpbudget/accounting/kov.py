@@ -25,9 +25,7 @@ from dpbudget.errors import NotCertified
 Array = NDArray[np.float64]
 
 HALF_LOG_2PI = 0.9189385332046727
-_STIRLING = np.array(
-    [0.0] + [math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - HALF_LOG_2PI for n in range(1, 16)]
-)
+_STIRLING = np.array([0.0] + [math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - HALF_LOG_2PI for n in range(1, 16)])
 
 
 class ResponseTail:

@@ -188,7 +188,9 @@ def _infinite_mass(parts: Parts) -> float:
 
 def _crude(parts: Parts, delta: float) -> Ends:
     """What is certain where no engine copes: one exponential moment above, the largest single step below."""
-    low = max((closed_form.epsilon_interval(p, delta)[0] for p, _ in parts if closed_form.has_closed_form(p)), default=0.0)
+    low = max(
+        (closed_form.epsilon_interval(p, delta)[0] for p, _ in parts if closed_form.has_closed_form(p)), default=0.0
+    )
     return low, fourier.chernoff_epsilon(parts, delta), {"method": "moment bound"}
 
 

@@ -23,9 +23,13 @@ def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
     A group moves the sum by its size times the clipping norm, and a replaced record by twice what a removed one does.
     Where batches are cut to a largest size, a record pushes another one out: no plain release even at a rate of 1.
     """
-    if isinstance(mechanism, SampledGaussian) and mechanism.max_batch is None and (
-        mechanism.sampling is Sampling.FULL_BATCH
-        or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
+    if (
+        isinstance(mechanism, SampledGaussian)
+        and mechanism.max_batch is None
+        and (
+            mechanism.sampling is Sampling.FULL_BATCH
+            or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
+        )
     ):
         distance = mechanism.group_size * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
         return Gaussian(mechanism.noise_multiplier / distance)

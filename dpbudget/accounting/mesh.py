@@ -67,7 +67,11 @@ def _span(parts: Parts, log_tail: float, floors: Sequence[float]) -> float:
 
 
 def _refine(
-    parts: Parts, log_tail: float, goal: Callable[[_Mesh], float], log_delta: float | None, epsilon: float | None,
+    parts: Parts,
+    log_tail: float,
+    goal: Callable[[_Mesh], float],
+    log_delta: float | None,
+    epsilon: float | None,
     tolerance: float,
 ) -> _Mesh:
     """Meshes of falling step until the predicted width meets `goal`, or a limit on cells, points or tries is reached."""

@@ -15,7 +15,14 @@ from dpbudget.accounting.discrete_pairs import (
     randomized_response_pair,
     randomized_response_zero_out_pairs,
 )
-from dpbudget.accounting.gaussian_pairs import GroupAdd, GroupRemove, SampledGaussianAdd, SampledGaussianRemove
+from dpbudget.accounting.gaussian_pairs import (
+    GroupAdd,
+    GroupRemove,
+    MixtureAdd,
+    MixtureRemove,
+    SampledGaussianAdd,
+    SampledGaussianRemove,
+)
 from dpbudget.accounting.pair import LOG_SQRT_2PI, AnalyticPair, Array, Pair, log_mixture_ratio
 from dpbudget.accounting.replace_pairs import (
     SampledGaussianReplace,
@@ -27,6 +34,7 @@ from dpbudget.model import (
     Adjacency,
     ApproxDP,
     Gaussian,
+    GaussianMixture,
     Laplace,
     Mechanism,
     PureDP,
@@ -69,6 +77,8 @@ def dominating_pairs(mechanism: Mechanism, adjacency: Adjacency) -> Mapping[str,
     """
     if isinstance(mechanism, SampledGaussian):
         return _sampled_gaussian(mechanism, adjacency)
+    if isinstance(mechanism, GaussianMixture):
+        return _mixture(mechanism, adjacency)
     if isinstance(mechanism, Gaussian):
         _check_positive("noise_multiplier", mechanism.noise_multiplier)
         return {"both": _gaussian(mechanism.noise_multiplier, 1, adjacency)}
@@ -107,6 +117,18 @@ def _sampled_gaussian(mechanism: SampledGaussian, adjacency: Adjacency) -> Mappi
         f"{mechanism.sampling} steps are not independent, so that no pair of one step describes them",
         hint="Account for whole epochs, or sample by Poisson.",
     )
+
+
+def _mixture(mechanism: GaussianMixture, adjacency: Adjacency) -> Mapping[str, Pair]:
+    """Source: Choquette-Choo et al. 2023, arXiv:2310.15526, Cor. 4.7; the proof for groups holds for any masses."""
+    sigma, masses = mechanism.noise_multiplier, mechanism.masses
+    _check_positive("noise_multiplier", sigma)
+    if not (2 <= len(masses) <= MAX_GROUP + 1 and all(w >= 0 for w in masses) and abs(sum(masses) - 1) <= 1e-12):
+        raise InputError("masses", "are not two or more probabilities that add up to 1")
+    if adjacency is Adjacency.REPLACE_ONE:
+        raise InputError("adjacency", "no pair is proven for mixtures under replace-one adjacency")
+    largest = len(masses) - 1
+    return {"remove": MixtureRemove(sigma, 1.0, largest, masses), "add": MixtureAdd(sigma, 1.0, largest, masses)}
 
 
 def _gaussian(sigma: float, group: int, adjacency: Adjacency) -> Pair:

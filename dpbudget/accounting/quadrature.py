@@ -64,9 +64,7 @@ def panel_errors(pair: AnalyticPair, edges: Array, tilt: float, frequency: float
     return np.asarray(bound.min(axis=0))
 
 
-def refine_panels(
-    pair: Pair, edges: Array, tilt: float, frequency: float, log_allowed: float
-) -> tuple[Array, float]:
+def refine_panels(pair: Pair, edges: Array, tilt: float, frequency: float, log_allowed: float) -> tuple[Array, float]:
     """Halve panels until the summed error is at most e^log_allowed, or MAX_PANELS are reached; edges and log error."""
     if edges.size < 2:
         return edges, -np.inf

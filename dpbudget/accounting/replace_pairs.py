@@ -40,7 +40,9 @@ class SampledGaussianReplace(AnalyticPair):
 
     def _logs(self, x: Array) -> tuple[Array, Array]:
         s2 = self.sigma**2
-        return log_mixture_ratio(self.rate, (2 * x - 1) / (2 * s2)), log_mixture_ratio(self.rate, (-2 * x - 1) / (2 * s2))
+        return log_mixture_ratio(self.rate, (2 * x - 1) / (2 * s2)), log_mixture_ratio(
+            self.rate, (-2 * x - 1) / (2 * s2)
+        )
 
     def _log_centre(self, x: Array) -> Array:
         return np.asarray(-0.5 * (x / self.sigma) ** 2 - np.log(self.sigma) - LOG_SQRT_2PI)

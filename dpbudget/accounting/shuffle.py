@@ -61,7 +61,9 @@ def delta(
     _check(sigma, steps_per_epoch, epochs, adjacency)
     _, upper = gaussian.delta_interval(epsilon, _one_release(sigma, epochs, adjacency))
     pairs = lower_pairs(sigma, steps_per_epoch, adjacency, parts=PARTS[epochs > 1]).values()
-    return Interval(min(max(composed_delta(pair, epochs, epsilon, upper, TOLERANCE)[0] for pair in pairs), upper), upper)
+    return Interval(
+        min(max(composed_delta(pair, epochs, epsilon, upper, TOLERANCE)[0] for pair in pairs), upper), upper
+    )
 
 
 def lower_pairs(

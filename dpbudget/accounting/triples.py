@@ -78,9 +78,7 @@ def _across(
     return value, difference
 
 
-def _on_lines(
-    log_y: Array, t: Array, b: tuple[float, float], other: tuple[float, float], rate: float
-) -> Array:
+def _on_lines(log_y: Array, t: Array, b: tuple[float, float], other: tuple[float, float], rate: float) -> Array:
     """The integral of (P - y Q)_+ along the lines at t across e. log_y: shape (k, 1); t: shape (m,); returns (k, m).
 
     Newton on log(q e^{b x}) - log(k + q y e^{b' x}), concave and increasing in x, from below: no overshoot, and the

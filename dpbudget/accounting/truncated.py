@@ -138,9 +138,7 @@ def _mixture(parts: Sequence[tuple[float, Pair]], steps: int, log_tail: float, t
     return UpperAtoms(tuple(points), infinite)
 
 
-def epsilon(
-    runs: Sequence[Truncated], delta: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
-) -> Interval:
+def epsilon(runs: Sequence[Truncated], delta: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> Interval:
     """An upper bound of epsilon for the composition of runs with a maximum batch; no lower end is known.
 
     Proven for add-or-remove-one, zero-out and replace-one, the larger of both directions. The gap is analysis.

@@ -102,7 +102,9 @@ def _training(values: Values) -> tuple[SampledGaussian, int]:
     if sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS):
         rate = Fraction(1, -(-size // batch)) if batch and size else rate
         if (1 / rate).denominator != 1:
-            raise InputError("sampling_rate", f"{sampling} sampling cuts an epoch into whole batches: 1 / rate is not whole")
+            raise InputError(
+                "sampling_rate", f"{sampling} sampling cuts an epoch into whole batches: 1 / rate is not whole"
+            )
     if sampling is Sampling.FULL_BATCH and rate != 1:
         raise InputError("sampling", f"full-batch means a sampling rate of 1, not {float(rate):.6g}")
     if "steps" in values:
@@ -232,7 +234,7 @@ MECHANISMS: dict[str, MechanismSpec] = {
     ),
     "tuning": MechanismSpec(
         keys={
-            "trials": Key(POSITIVE, "expected number of trials; exact with law = \"fixed\"", probe=1.0),
+            "trials": Key(POSITIVE, 'expected number of trials; exact with law = "fixed"', probe=1.0),
             "law": Key(choice(*LAWS), "how the number of trials is drawn; geometric if not given"),
             "eta": Key(number(lambda key, value: checks.real(key, value)), "shape of the negative binomial law"),
             "most_trials": Key(whole(1, 10**9), "n of the binomial law"),
@@ -256,7 +258,9 @@ MECHANISMS: dict[str, MechanismSpec] = {
             "clients_per_round": Key(POSITIVE, "clients a round; expected under Poisson sampling"),
             "rounds": Key(whole(1), "rounds of training", probe=1),
             "noise_multiplier": NOISE_MULTIPLIER,
-            "noise_at": Key(choice(*NoiseAt), "server: on the sum; shared: a part from each client; client: on every upload"),
+            "noise_at": Key(
+                choice(*NoiseAt), "server: on the sum; shared: a part from each client; client: on every upload"
+            ),
             "min_honest": Key(whole(1, 10**12), "clients a round whose noise is certain"),
             "max_participations": Key(whole(1), "most rounds that one client takes part in, if enforced"),
             "tree": Key(flag, "true: tree aggregation, each client in at most one round"),

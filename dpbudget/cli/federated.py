@@ -96,7 +96,9 @@ def federated(
                 "sampling", f"{sampling!r} is unknown", hint="Choose from poisson, fixed-size, full-batch."
             )
         drawn = Sampling(sampling)
-        relation = adjacency or str(DEFAULT_ADJACENCY[drawn])
+        # A client that leaves takes its noise along: with noise at the clients "counts as zero" is what can be proven.
+        own_noise = noise_at != "server" and drawn is not Sampling.FIXED_SIZE
+        relation = adjacency or ("zero-out" if own_noise else str(DEFAULT_ADJACENCY[drawn]))
         if relation not in list(Adjacency):
             raise InputError("adjacency", f"{relation!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
         if local_size is not None and sizes is not None:

@@ -278,7 +278,9 @@ def _count(pilot: Tally, precision: float, confidence: float) -> int:
         raise NotCertified("no pilot sample exceeds epsilon; the tilt does not reach it", hint="Pass samples instead.")
     count = needed(pilot.variance / pilot.mean**2, precision, confidence)
     if count > MAX_SAMPLES:
-        raise InputError("precision", f"{precision:g} takes {count:,} samples", hint=f"At most {MAX_SAMPLES:,} are drawn.")
+        raise InputError(
+            "precision", f"{precision:g} takes {count:,} samples", hint=f"At most {MAX_SAMPLES:,} are drawn."
+        )
     return max(count, 100)
 
 

@@ -73,7 +73,9 @@ def true_log_delta(case: Case, epsilon: float, work: float) -> tuple[float, floa
         value = reference.delta_mp(direction, mpmath.mpf(sigma) / mpmath.sqrt(steps), q, epsilon)
         return float(mpmath.log(value)) if value > 0 else -math.inf, 1e-12
     if steps in (2, 3):
-        coarse, fine = (reference.delta_few(case.direction, sigma, q, steps, log_delta, epsilon, f) for f in (1.0, 1.37))
+        coarse, fine = (
+            reference.delta_few(case.direction, sigma, q, steps, log_delta, epsilon, f) for f in (1.0, 1.37)
+        )
     if steps > 3 or not (coarse == fine or abs(fine - coarse) < STABLE):
         for reach in (100, 400, 1500):  # frequencies over the scale, where the power does not decay before
             ends = [
@@ -133,7 +135,10 @@ class Tally:
         # a ceiling, so that no lower end goes unchecked; 1e-9 is what the RDP quadrature itself may be off
         if bracket.lower > rdp.epsilon(case.parts, case.delta).epsilon * (1 + 1e-9):
             self.wrong.append(f"{case}: above RDP: {bracket}")
-        if bracket.upper == 0 and case.steps * reference.delta_mp(case.direction, case.sigma, case.rate, 0.0) <= case.delta:
+        if (
+            bracket.upper == 0
+            and case.steps * reference.delta_mp(case.direction, case.sigma, case.rate, 0.0) <= case.delta
+        ):
             self.decided += 1  # the total variations of the steps add up to no more than delta
             return
         try:
@@ -199,9 +204,11 @@ def test_lower_ends_stay_below_the_pessimistic_ceiling_of_dp_accounting() -> Non
         sigma, q, steps = rng.uniform(0.5, 5), float(np.exp(rng.uniform(-9, -0.1))), int(np.exp(rng.uniform(0, 7)))
         delta = float(np.exp(rng.uniform(-23, -5)))
         lower = max(certify_epsilon([(pair(sigma, q), steps)], delta).lower for pair in PAIRS.values())
-        ceiling = pld.from_gaussian_mechanism(
-            sigma, value_discretization_interval=1e-3, sampling_prob=q
-        ).self_compose(steps).get_epsilon_for_delta(delta)
+        ceiling = (
+            pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-3, sampling_prob=q)
+            .self_compose(steps)
+            .get_epsilon_for_delta(delta)
+        )
         assert lower <= ceiling * (1 + 1e-9), (sigma, q, steps, delta, lower, ceiling)
 
 
@@ -209,7 +216,9 @@ def golden() -> list[tuple[Case, float]]:
     with (DATA / "golden.csv").open() as file:
         return [
             (
-                Case(d, float(r["noise_multiplier"]), float(r["sampling_rate"]), int(r["steps"]), float(r["delta"]), 1e-4),
+                Case(
+                    d, float(r["noise_multiplier"]), float(r["sampling_rate"]), int(r["steps"]), float(r["delta"]), 1e-4
+                ),
                 float(r[f"epsilon_{d}"]),
             )
             for r in csv.DictReader(file)
@@ -231,7 +240,9 @@ def test_published_brackets_are_met_and_the_width_is_met(tolerance: float) -> No
     for case in json.loads((DATA / "brackets.json").read_text())["cases"]:
         ends = [
             certify_epsilon(
-                [(pair(case["noise_multiplier"], case["sampling_rate"]), case["steps"])], case["delta"], tolerance=tolerance
+                [(pair(case["noise_multiplier"], case["sampling_rate"]), case["steps"])],
+                case["delta"],
+                tolerance=tolerance,
             )
             for pair in PAIRS.values()
         ]

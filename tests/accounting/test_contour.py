@@ -200,7 +200,9 @@ def test_atoms_of_many_laplace_steps_die_out():
     grid = 1 / 4000
     edges = np.arange(-1000, 1001) * grid
     middle = (edges[1:] + edges[:-1]) / 2
-    inside = np.exp(pair.log_p(np.clip(pair.inverse_loss(middle), 0, 1))) * 2.0 * grid * (np.abs(middle) < 0.25)  # b / 2
+    inside = (
+        np.exp(pair.log_p(np.clip(pair.inverse_loss(middle), 0, 1))) * 2.0 * grid * (np.abs(middle) < 0.25)
+    )  # b / 2
     for up in (0, 1):
         law = np.zeros(edges.size)
         law[up : inside.size + up] += inside

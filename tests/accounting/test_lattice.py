@@ -87,9 +87,7 @@ def test_brackets_intersect(case: dict[str, float], tolerance: float) -> None:
         (0.5, 1e-3, 10**5, 1e-8, 17.938, 5e-4),
     ],
 )
-def test_hard_public_cases(
-    sigma: float, rate: float, steps: int, delta: float, truth: float, margin: float
-) -> None:
+def test_hard_public_cases(sigma: float, rate: float, steps: int, delta: float, truth: float, margin: float) -> None:
     low, high = larger([(SampledGaussian(sigma, rate), steps)], Adjacency.ADD_OR_REMOVE_ONE, delta)
     assert low - margin <= truth <= high + margin  # half a unit of the printed value
     assert high - low <= 1e-5 * high

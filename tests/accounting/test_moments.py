@@ -39,7 +39,10 @@ def test_log_moments_are_relatively_exact(sigma, rate):
         a = lam + 1
         exact = mpmath.log(
             mpmath.fsum(
-                mpmath.binomial(a, k) * (1 - q) ** (a - k) * q**k * mpmath.exp((k * k - k) / (2 * mpmath.mpf(sigma) ** 2))
+                mpmath.binomial(a, k)
+                * (1 - q) ** (a - k)
+                * q**k
+                * mpmath.exp((k * k - k) / (2 * mpmath.mpf(sigma) ** 2))
                 for k in range(a + 1)
             )
         )
@@ -48,7 +51,9 @@ def test_log_moments_are_relatively_exact(sigma, rate):
 
 def test_closed_form_agrees_with_quadrature():
     pair = SampledGaussianRemove(1.3, 0.02)
-    np.testing.assert_allclose(moments.log_moments(pair), moments.ORDERS * rdp_curve(pair, moments.ORDERS + 1), rtol=1e-12)
+    np.testing.assert_allclose(
+        moments.log_moments(pair), moments.ORDERS * rdp_curve(pair, moments.ORDERS + 1), rtol=1e-12
+    )
 
 
 def test_remove_dominates_add():

@@ -119,6 +119,7 @@ def test_quadrature_errors_are_bounded(pair: AnalyticPair, frequency: float) -> 
     edges = np.union1d(panel_edges(pair, -30.0)[::6], pair.breaks)
     bounds = np.exp(panel_errors(pair, edges, t, frequency))
     for k in range(edges.size - 1):
+
         def integral(cuts: np.ndarray) -> complex:
             nodes = place_nodes(pair, 1, cuts)
             inner = slice(0, 16 * (cuts.size - 1))
@@ -172,7 +173,9 @@ def test_combinations_without_a_proven_pair(mechanism: Mechanism, adjacency: Adj
 
 def test_group_of_one_is_a_single_record() -> None:
     x = np.linspace(-6, 8, 301)
-    assert np.allclose(GroupRemove(1.3, 0.2, 1).loss(x), SampledGaussianRemove(1.3, 0.2).loss(x), rtol=1e-12, atol=1e-15)
+    assert np.allclose(
+        GroupRemove(1.3, 0.2, 1).loss(x), SampledGaussianRemove(1.3, 0.2).loss(x), rtol=1e-12, atol=1e-15
+    )
     assert np.allclose(GroupAdd(1.3, 0.2, 1).loss(x), SampledGaussianAdd(1.3, 0.2).loss(x), rtol=1e-12, atol=1e-15)
 
 

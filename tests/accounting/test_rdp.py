@@ -145,9 +145,7 @@ def test_issue_166_epsilon_zero_only_where_total_variation_allows():
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.floats(-3.0, 13.8), st.integers(1, 10**9), st.floats(-100.0, -0.31), st.sampled_from(["improved", "classic"])
-)
+@given(st.floats(-3.0, 13.8), st.integers(1, 10**9), st.floats(-100.0, -0.31), st.sampled_from(["improved", "classic"]))
 def test_plain_gaussian_bound_is_above_the_closed_form(log_sigma, steps, log10_delta, conversion):
     mu = math.sqrt(steps) / math.exp(log_sigma)
     parts = [(SampledGaussianRemove(math.exp(log_sigma), 1.0), steps)]

@@ -37,7 +37,10 @@ def planar(log_y: np.ndarray, b: np.ndarray, c: np.ndarray, rate: float) -> np.n
     up = np.exp(b[0] * x + b[1] * y - b @ b / 2)
     down = np.exp(c[0] * x + c[1] * y - c @ c / 2)
     return np.array(
-        [(base * np.maximum((1 - rate) * (1 - np.exp(v)) + rate * up - rate * np.exp(v) * down, 0)).sum() for v in log_y]
+        [
+            (base * np.maximum((1 - rate) * (1 - np.exp(v)) + rate * up - rate * np.exp(v) * down, 0)).sum()
+            for v in log_y
+        ]
     )
 
 

@@ -52,8 +52,10 @@ def test_zcdp_is_never_below_the_gaussian_truth() -> None:
 
 def test_zcdp_delta_is_the_conversion_evaluated_in_60_digits() -> None:
     with mpmath.workdps(60):
-        rho, epsilon, lam = mpmath.mpf(1), mpmath.mpf(7), mpmath.findroot(
-            lambda x: 1 + 2 * x - 7 - mpmath.log(1 + 1 / x), 3
+        rho, epsilon, lam = (
+            mpmath.mpf(1),
+            mpmath.mpf(7),
+            mpmath.findroot(lambda x: 1 + 2 * x - 7 - mpmath.log(1 + 1 / x), 3),
         )
         truth = mpmath.exp(lam * (rho * (1 + lam) - epsilon) + lam * mpmath.log(lam / (1 + lam))) / (1 + lam)
         found = zcdp.delta(1.0, 7.0)
