@@ -19,7 +19,7 @@ Parts = Sequence[tuple[Pair, int]]
 Ends = tuple[float, float, dict[str, object]]
 Engine = Callable[["Bracket | None"], Ends]
 
-LOOSER = (10.0, 100.0, 1e3)
+LOOSER = (3.0, 10.0, 100.0, 1e3)
 """Where a mesh for the wanted tolerance is too large, this many times the tolerance is tried."""
 
 SHARP = 1e-7
