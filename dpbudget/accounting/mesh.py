@@ -202,9 +202,14 @@ def mesh_delta(
 
 def upper_composition(parts: Parts, log_delta: float, tolerance: float) -> Composition:
     """The measure above the composition of `parts`, tilted and refined for delta = e^log_delta; for many epsilons."""
+    return both_compositions(parts, log_delta, tolerance)[1]
+
+
+def both_compositions(parts: Parts, log_delta: float, tolerance: float) -> tuple[Composition, Composition]:
+    """The measures below and above; `evaluate` gives ends of delta at any epsilon, sharp around e^log_delta."""
     log_tail = tail_level(parts, log_delta, 4e-4 * tolerance)
 
     def goal(mesh: _Mesh) -> float:
         return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
 
-    return _compositions(_refine(parts, log_tail, goal, log_delta, None, tolerance))[1]
+    return _compositions(_refine(parts, log_tail, goal, log_delta, None, tolerance))

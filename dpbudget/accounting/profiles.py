@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbudget.accounting import fourier, lattice, rdp
+from dpbudget.accounting import fourier, lattice, mesh, rdp
 from dpbudget.accounting.account import Ledger, Parallel
+from dpbudget.accounting.convolve import Composition, evaluate
 from dpbudget.accounting.pairs import Pair
 from dpbudget.accounting.tradeoff import Ends, Profile, largest
-from dpbudget.errors import NotCertified
+from dpbudget.errors import ContradictionError, NotCertified
 
 TOLERANCE = 1e-5
 FINER = 1e-6  # asked of the sums that are shared, so that they stay sharp some way from where they were built
@@ -19,6 +20,9 @@ SHARP = 1e-7
 NEIGHBOURS = 3
 LOG_NOTHING = -690.0
 NOTHING = 1e-100
+MESHES = 4
+MESH_TOLERANCE = 1e-4
+COARSE = 1e-3  # relative width that is good enough where only lattices answer
 
 
 class SharedDelta:
@@ -31,8 +35,9 @@ class SharedDelta:
     def __init__(self, parts: Sequence[tuple[Pair, int]]) -> None:
         self.parts = [(pair, count) for pair, count in parts if count]
         self.built: list[tuple[float, fourier.Spectrum, float]] = []
+        self.meshes: list[tuple[Composition, Composition]] = []
+        self.tries = 0
         self.smooth = sum(count for _, count in self.parts) > 1
-
         self.top = self._top()
 
     def _top(self) -> float:
@@ -72,6 +77,8 @@ class SharedDelta:
                 return 0.0, bound
         if self.smooth and self._build(epsilon):
             return self.built[-1][1].bounds(epsilon)
+        if self.smooth and (ends := self._by_lattice(epsilon, ignore)) is not None:
+            return ends
         try:
             with np.errstate(all="ignore"):  # near `top` the engines may overflow; their NaN raises
                 found = lattice.certify_delta(self.parts, epsilon, tolerance=TOLERANCE)
@@ -80,6 +87,31 @@ class SharedDelta:
                 return self._beyond(epsilon)  # coarse, but proven, where no tilt reaches
             raise
         return found.lower, found.upper
+
+    def _by_lattice(self, epsilon: float, ignore: float) -> Ends | None:
+        """What all lattices so far prove at epsilon; one more is built while that is not sharp, MESHES at most."""
+        with np.errstate(all="ignore"):
+            ends = self._meshed(epsilon)
+            while not (ends[1] - ends[0] <= COARSE * ends[1] or ends[1] <= ignore) and self.tries < MESHES:
+                self.tries += 1
+                try:
+                    level = fourier.chernoff_log_delta(self.parts, epsilon)
+                    self.meshes.append(mesh.both_compositions(self.parts, min(level, -0.1), MESH_TOLERANCE))
+                except (NotCertified, ArithmeticError, MemoryError, fourier.TooRough):
+                    break
+                before, ends = ends, self._meshed(epsilon)
+                if ends == before:
+                    break
+        return ends if self.meshes else None
+
+    def _meshed(self, epsilon: float) -> Ends:
+        low, high = 0.0, 1.0
+        for below, above in self.meshes:
+            low = max(low, evaluate(below, epsilon, -1))
+            high = min(high, evaluate(above, epsilon, 1))
+        if not (low <= high):
+            raise ContradictionError(f"two lattices exclude each other at epsilon {epsilon!r}: {low!r} > {high!r}")
+        return low, high
 
     def _build(self, epsilon: float) -> bool:
         """Whether a sum was built at epsilon that is sharp there."""

@@ -107,7 +107,9 @@ def simulate(
 ) -> None:
     """DP-SGD on small records, or federated: accuracy, clipping and signal-to-noise at every --epsilon or --sigma.
 
-    dpbudget simulate --epsilon 1,3,8 --data records.csv --label kind -b 64 -E 20 -C 1
+    dpbudget simulate --epsilon 1,3,8 -n 600 -b 64 -E 20 -C 1
+
+    dpbudget simulate --epsilon 3 --data records.csv --label kind -b 64 -E 20 -C 1
 
     dpbudget simulate federated --clients 5 --rounds 10 --sigma 0.5 --noise-at client -n 500
     """
