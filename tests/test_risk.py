@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution
 from scipy.special import ndtr, ndtri
 
 from dpbudget import risk
@@ -309,3 +310,32 @@ def test_steps_and_rate_for_a_tpr() -> None:
 def test_targets_without_a_meaning(arguments: tuple) -> None:
     with pytest.raises(InputError):
         risk.RiskTarget(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "riskcal"),
+    [
+        (1.0, 0.01, 1000, 0.16101842),
+        (2.0, 0.05, 500, 0.23174380),
+        (9.4, 0.328, 2000, 0.56505287),
+        (0.8, 0.005, 1000, 0.11814457),
+    ],
+)
+def test_sampled_runs_against_other_tools(sigma: float, rate: float, steps: int, riskcal: float) -> None:
+    """Advantage as riskcal 1.5.1 gives it from a pessimistic grid of 1e-4, and the TPR that dp-accounting's delta bounds.
+
+    riskcal's own TPR is not held against ours: it lies up to 9 % below what its own PLD proves through delta(epsilon).
+    """
+    curves = risk.RiskCurves(Ledger.of([Release(SampledGaussian(sigma, rate), steps)], Adjacency.ADD_OR_REMOVE_ONE))
+    advantage = risk.advantage(curves)
+    assert advantage.lower <= riskcal <= advantage.upper + 1e-5  # what a grid of 1e-4 adds to delta(0)
+    pld = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, sampling_prob=rate, value_discretization_interval=1e-4
+    ).self_compose(steps)
+    epsilons = np.linspace(0.0, 8.0, 2001)
+    deltas = np.array(pld.get_delta_for_epsilon(epsilons))
+    for fpr in (0.01, 0.001):
+        ceiling = float((deltas + np.exp(epsilons) * fpr).min())
+        found = risk.tpr(curves, fpr)
+        assert found.lower <= ceiling
+        assert ceiling == pytest.approx(found.upper, rel=1e-4)  # their mesh, and a grid of 0.004 for epsilon
