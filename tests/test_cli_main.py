@@ -420,3 +420,16 @@ def test_adaptive_runs_are_a_filter(dpbudget) -> None:
     assert within.json["result"]["composition"] == "rdp-filter" and "filter" in within.json["assumptions"]["parameters"]
     assert dpbudget("epsilon", *RUN, "--adaptive", "--max-epsilon", "1").code == 3
     assert dpbudget("epsilon", *RUN, "--adaptive").err.startswith("error: --adaptive: ")
+
+
+def test_no_arguments_show_the_help(dpbudget_process) -> None:
+    ran = dpbudget_process()
+    assert ran.code == 0 and ran.out.startswith("Usage: dpbudget") and ran.err == ""
+
+
+@pytest.mark.parametrize("run", ["-s 0.05 -q 1e-9 -t 1e9 -d 1e-100", "-s 1e6 -q 1 -t 1 -d 1e-100", "-s 0.05 -q 1 -t 1 -d 0.5"])
+def test_extreme_values_get_an_answer_or_a_sentence(dpbudget, run: str) -> None:
+    ran = dpbudget("epsilon", *run.split(), "--json")
+    assert ran.code in (0, 4)
+    ends = ran.json["result"]["epsilon"]
+    assert ran.code == 4 or ends.get("lower", 0) <= ends["upper"]

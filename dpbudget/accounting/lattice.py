@@ -217,7 +217,9 @@ def _first_sharp(smooth: Sequence[Engine], rough: Sequence[Engine], tolerance: f
             try:
                 with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
                     found = _bracket(engine(best), tolerance)
-            except (fourier.TooRough, NotCertified, ArithmeticError, MemoryError) as why:
+            except (fourier.TooRough, NotCertified, ArithmeticError, MemoryError, ValueError) as why:
+                if isinstance(why, InputError):
+                    raise
                 reasons.append(str(why))
                 if family is smooth:
                     break

@@ -90,6 +90,8 @@ def _usage_error(error: Any) -> int:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out goes through an exit code of the contract."""
     try:
+        if arguments is None and len(sys.argv) == 1:
+            arguments = ["--help"]
         code = app(arguments, prog_name="dpbudget", standalone_mode=False)
         sys.stdout.flush()
         if isinstance(code, int) and code:
