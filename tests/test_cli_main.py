@@ -427,9 +427,19 @@ def test_no_arguments_show_the_help(dpbudget_process) -> None:
     assert ran.code == 0 and ran.out.startswith("Usage: dpbudget") and ran.err == ""
 
 
-@pytest.mark.parametrize("run", ["-s 0.05 -q 1e-9 -t 1e9 -d 1e-100", "-s 1e6 -q 1 -t 1 -d 1e-100", "-s 0.05 -q 1 -t 1 -d 0.5"])
+@pytest.mark.parametrize(
+    "run", ["-s 0.05 -q 1e-9 -t 1e9 -d 1e-100", "-s 1e6 -q 1 -t 1 -d 1e-100", "-s 0.05 -q 1 -t 1 -d 0.5"]
+)
 def test_extreme_values_get_an_answer_or_a_sentence(dpbudget, run: str) -> None:
     ran = dpbudget("epsilon", *run.split(), "--json")
     assert ran.code in (0, 4)
     ends = ran.json["result"]["epsilon"]
     assert ran.code == 4 or ends.get("lower", 0) <= ends["upper"]
+
+
+@pytest.mark.parametrize(
+    "run", ["-s 110.8 -q 1.786e-9 -t 116 -e 5.67e-5", "-s 1969 -q 0.003257 -t 465 -e 2758", "-s 1 -q 0.01 -t 247 -e 4"]
+)
+def test_delta_far_out_is_tiny_and_never_a_fault(dpbudget, run: str) -> None:
+    ran = dpbudget("delta", *run.split(), "--json")
+    assert ran.code == 0 and 0 < ran.json["result"]["delta"]["upper"] < 1e-14

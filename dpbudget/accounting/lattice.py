@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpbudget.accounting import closed_form, fourier, mesh
+from dpbudget.accounting import closed_form, fourier, mesh, rdp
 from dpbudget.accounting.pair import Pair
 from dpbudget.errors import ContradictionError, InputError, NotCertified
 
@@ -22,6 +22,7 @@ Engine = Callable[["Bracket | None"], Ends]
 LOOSER = (3.0, 10.0, 100.0, 1e3)
 """Where a mesh for the wanted tolerance is too large, this many times the tolerance is tried."""
 
+LOG_NOTHING = -690.0
 SHARP = 1e-7
 """Fourier inversion costs the same at any tolerance down to here; its middle then serves as the estimate."""
 
@@ -110,7 +111,11 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
         return _bracket((low, high, {"method": "closed form"}), tolerance)
     if epsilon >= _largest_loss(kept) and _log_finite(kept) == 0.0:
         return Bracket(0.0, 0.0, True, {"method": "closed form"})
-    log_delta = fourier.chernoff_log_delta(kept, epsilon)
+    try:
+        with np.errstate(all="ignore"):
+            log_delta = fourier.chernoff_log_delta(kept, epsilon)
+    except (ArithmeticError, ValueError):
+        log_delta = LOG_NOTHING  # far beyond any loss that matters
 
     def by_fourier(level: float, share: float) -> Ends:
         spectrum = fourier.build(kept, level, epsilon, min(tolerance, SHARP), of_delta=True, share=share)
@@ -124,6 +129,7 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
         [
             lambda best: mesh.mesh_delta(kept, epsilon, level(best), tolerance),
             lambda best: mesh.mesh_delta(kept, epsilon, level(best), tolerance / 4),
+            lambda best: _crude_delta(kept, epsilon),
         ],
         tolerance,
     )
@@ -192,6 +198,11 @@ def _crude(parts: Parts, delta: float) -> Ends:
         (closed_form.epsilon_interval(p, delta)[0] for p, _ in parts if closed_form.has_closed_form(p)), default=0.0
     )
     return low, fourier.chernoff_epsilon(parts, delta), {"method": "moment bound"}
+
+
+def _crude_delta(parts: Parts, epsilon: float) -> Ends:
+    """One moment above, nothing below; never below what a double can hold."""
+    return 0.0, max(min(1.0, rdp.delta(parts, epsilon).delta), 1e-300), {"method": "moment bound"}
 
 
 def _finite_upper(best: Bracket | None) -> float | None:
