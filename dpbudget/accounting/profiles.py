@@ -20,8 +20,8 @@ SHARP = 1e-7
 NEIGHBOURS = 3
 LOG_NOTHING = -690.0
 NOTHING = 1e-100
-MESHES = 2
-QUESTIONS = 40  # to lattices, each of up to a second
+MESHES = 4
+WORK = 250_000_000  # lattice points looked at, some ten seconds
 MESH_TOLERANCE = 1e-4
 COARSE = 1e-3  # relative width that is good enough where only lattices answer
 
@@ -38,7 +38,7 @@ class SharedDelta:
         self.built: list[tuple[float, fourier.Spectrum, float]] = []
         self.meshes: list[tuple[Composition, Composition]] = []
         self.tries = 0
-        self.asked = 0
+        self.work = 0
         self.smooth = sum(count for _, count in self.parts) > 1
         self.top = self._top()
 
@@ -92,8 +92,8 @@ class SharedDelta:
 
     def _by_lattice(self, epsilon: float, ignore: float) -> Ends | None:
         """What all lattices so far prove at epsilon; one more is built while that is not sharp, MESHES at most."""
-        self.asked += 1
-        if self.asked > QUESTIONS:
+        self.work += sum(below.mass.size + above.mass.size for below, above in self.meshes)
+        if self.work > WORK:
             raise NotCertified(
                 "the loss distribution of this run is too rough for its whole curve within the limit on work",
                 hint="dpbudget epsilon and delta answer for it; risk does for Poisson sampling without groups or a maximum.",
