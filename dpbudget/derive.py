@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, sqrt
+from math import ceil
 
 from dpbudget import checks
 from dpbudget.errors import InputError
@@ -76,8 +76,3 @@ def noise_multiplier(
 def default_delta(dataset_size: int) -> float:
     """1 / n^1.1: a convention, printed as derived wherever it is used."""
     return float(dataset_size) ** -1.1 if dataset_size > 1 else 0.5
-
-
-def effective_std(stds: list[float]) -> float:
-    """One noise standard deviation that stands for several independent Gaussian releases: (sum s^-2)^-1/2."""
-    return 1 / sqrt(sum(s**-2 for s in stds))

@@ -191,3 +191,13 @@ def test_a_contour_value_outside_the_interval_is_dropped(monkeypatch: pytest.Mon
     monkeypatch.setattr(certified.contour, "epsilon", lambda parts, delta: 99.0)
     found = account.epsilon(run(1.0, 0.01, 100), 1e-5)
     assert found.value.lower <= found.value.estimate <= found.value.upper
+
+
+def test_merged_gaussians_err_upwards() -> None:
+    """Three releases of 2 are one of 2 / sqrt(3), in 40 digits: the merged multiplier is never above it."""
+    import mpmath
+
+    for sigma, count in ((2.0, 3), (0.7, 1000), (1e-160, 7)):
+        [(pair, uses)] = Ledger.of([Release(Gaussian(sigma), count)], ADD).directions["both"]
+        with mpmath.workdps(40):
+            assert uses == 1 and pair.sigma <= mpmath.mpf(sigma) / mpmath.sqrt(count)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpbudget import checks
-from dpbudget.accounting import pairs, sampling
+from dpbudget.accounting import gaussian, pairs, sampling
 from dpbudget.accounting.pairs import Pair
 from dpbudget.errors import InputError
 from dpbudget.model import ZCDP, Adjacency, Gaussian, Mechanism, Release, SampledGaussian, Sampling, Tuned
@@ -115,17 +115,19 @@ class Ledger:
         Plain Gaussians are one Gaussian: mu^2 adds up (Dong, Roth, Su 2022, arXiv:1905.02383, Cor. 3.3).
         """
         found = []
-        precision = 0.0
+        plain: list[tuple[float, float]] = []
         for mechanism, count in self.counts:
             if isinstance(mechanism, Gaussian):
-                precision += count / mechanism.noise_multiplier**2
+                plain.append((mechanism.noise_multiplier, count))
                 continue
             special = None
             if isinstance(mechanism, SampledGaussian) and sampling.is_special(mechanism):
                 special = sampling.composable(mechanism, count, self.adjacency)
             found.append(special or (pairs.dominating_pairs(mechanism, self.adjacency), count))
-        if precision > 0:
-            found.append(({"both": pairs.SampledGaussianRemove(1 / math.sqrt(precision), 1.0)}, 1))
+        if plain:
+            # rounded down, so that the upper end errs upwards; one release alone keeps its own multiplier
+            sigma = plain[0][0] if len(plain) == 1 and plain[0][1] == 1 else gaussian.combined_sigma(plain)
+            found.append(({"both": pairs.SampledGaussianRemove(sigma, 1.0)}, 1))
         names = sorted({name for by_direction, _ in found for name in by_direction if name != "both"}) or ["both"]
         return {
             name: [(by_direction.get(name) or by_direction["both"], count) for by_direction, count in found]

@@ -125,7 +125,7 @@ def _whole(sigma: float, steps: int, adjacency: Adjacency, delta: float) -> Inte
     from dpbudget.accounting import gaussian
 
     distance = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    lower, upper = gaussian.epsilon_interval(delta, sigma / distance / math.sqrt(steps))
+    lower, upper = gaussian.epsilon_interval(delta, gaussian.combined_sigma([(sigma / distance, steps)]))
     return Interval(lower, upper)
 
 
