@@ -156,6 +156,16 @@ class OutputOptions:
     quiet: Annotated[bool, typer.Option("--quiet", help="No warnings on stderr.")] = False
 
 
+@functools.cache
+def _options_of(group: type[Any]) -> list[inspect.Parameter]:
+    """The fields of a group as parameters; resolving their annotations is most of what start-up costs here."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in dataclasses.fields(group)
+    ]
+
+
 def takes_groups(function: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is an option group by the group's fields, as the command line sees them."""
     groups: dict[str, Any] = {}
@@ -168,11 +178,7 @@ def takes_groups(function: Callable[..., None]) -> Callable[..., None]:
             parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
             continue
         groups[name] = hint
-        hints = get_type_hints(hint, include_extras=True)
-        parameters += [
-            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-            for f in dataclasses.fields(hint)
-        ]
+        parameters += _options_of(groups[name])
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
