@@ -41,12 +41,12 @@ class Bracket:
     detail: Mapping[str, object] = field(default_factory=dict)
 
 
-def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, guess: float | None = None) -> Bracket:
+def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5) -> Bracket:
     """Interval for the least epsilon >= 0 at which the composition of `parts` has hockey-stick divergence <= delta.
 
     parts: (pair, count); order and repetition do not matter. tolerance: wanted (upper - lower) / upper, in (0, 1).
-    guess: accepted for symmetry, not needed. lower is 0 where nothing larger was proven; both ends are exactly 0 where
-    delta is shown to be at least the total variation. upper is inf where the mass at infinity may exceed delta.
+    lower is 0 where nothing larger was proven; both ends are exactly 0 where delta is shown to be at least the total
+    variation. upper is inf where the mass at infinity may exceed delta.
     Raises InputError for a delta outside of (0, 1], NotCertified where no engine reaches a finite bound.
     """
     if not (0 < delta <= 1):
@@ -66,7 +66,7 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
 
     def by_fourier(near: float | None, share: float) -> Ends:
         spectrum = fourier.build(kept, log_delta, near, min(tolerance, SHARP), share=share)
-        return *fourier.epsilon_bounds(spectrum, delta), fourier.detail(spectrum)
+        return *spectrum.epsilon_bounds(delta), spectrum.detail()
 
     def jump(best: Bracket | None) -> float | None:
         found = fourier.single_jump_epsilon(kept, log_delta)
@@ -93,7 +93,7 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5, gues
     return found
 
 
-def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, guess: float | None = None) -> Bracket:
+def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5) -> Bracket:
     """Interval for the hockey-stick divergence of the composition of `parts` at epsilon >= 0.
 
     As `certify_epsilon`; the tolerance is relative to delta.
@@ -119,7 +119,7 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5, gues
 
     def by_fourier(level: float, share: float) -> Ends:
         spectrum = fourier.build(kept, level, epsilon, min(tolerance, SHARP), of_delta=True, share=share)
-        return *spectrum.bounds(epsilon), fourier.detail(spectrum)
+        return *spectrum.bounds(epsilon), spectrum.detail()
 
     def level(best: Bracket | None) -> float:
         return float(np.log(best.upper)) if best and best.upper > 0 else log_delta

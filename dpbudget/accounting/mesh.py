@@ -9,9 +9,10 @@ import numpy as np
 
 from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum
 from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
-from dpbudget.accounting.fourier import find_tilt, is_atomic, tail_level, tilt_nodes
+from dpbudget.accounting.fourier import is_atomic, tail_level
 from dpbudget.accounting.pair import Array, Pair
 from dpbudget.accounting.quadrature import first_panels, place_nodes
+from dpbudget.accounting.tilted import find_tilt, tilt_nodes
 
 Parts = Sequence[tuple[Pair, int]]
 MAX_CELLS = 2**19

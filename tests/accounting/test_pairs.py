@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dpbudget.accounting.discretise import discretise, panel_edges
-from dpbudget.accounting.fourier import characteristic, tilt_nodes
 from dpbudget.accounting.pairs import (
     AnalyticPair,
     GroupAdd,
@@ -25,6 +24,7 @@ from dpbudget.accounting.pairs import (
     randomized_response_zero_out_pairs,
 )
 from dpbudget.accounting.quadrature import panel_errors, place_nodes
+from dpbudget.accounting.tilted import characteristic, tilt_nodes
 from dpbudget.errors import InputError
 from dpbudget.model import (
     ZCDP,
