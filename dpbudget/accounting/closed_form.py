@@ -58,12 +58,13 @@ def epsilon_interval(pair: Pair, delta: float) -> tuple[float, float]:
 
 
 def _log1p_scaled(x: float, scale: float) -> float:
-    """log(1 + scale (e^x - 1)) for x >= 0, without overflow and with relative accuracy."""
-    if x < 30.0:
-        return math.log1p(scale * math.expm1(x))
-    if math.isinf(x):
-        return math.inf
-    return x + math.log(scale) + math.log1p((1 / scale - 1) * math.exp(-x))
+    """log(1 + scale (e^x - 1)) for x >= 0, without overflow and to a few units in the last place at any scale."""
+    if x == 0.0 or math.isinf(x):
+        return x
+    log_grown = math.log(scale) + (math.log(math.expm1(x)) if x < 700.0 else x)
+    if log_grown > 700.0:
+        return log_grown
+    return math.log1p(scale * math.expm1(x) if x < 700.0 else scale * math.exp(x / 2) * math.exp(x / 2))
 
 
 def _added(epsilon: float, q: float, sigma: float, side: int) -> float:

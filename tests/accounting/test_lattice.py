@@ -329,3 +329,23 @@ def test_random_unsampled_runs_contain_the_closed_form() -> None:
         low, high = gaussian.epsilon_interval(delta, sigma / math.sqrt(steps))
         found = certify_epsilon([(SampledGaussianRemove(sigma, 1.0), steps)], delta)
         assert found.lower <= high * (1 + 1e-12) and found.upper >= low * (1 - 1e-12)
+
+
+def test_one_step_at_any_rate_contains_sixty_digits() -> None:
+    """Down to rates where log(1 + q (e^x - 1)) is far below the round-off of its terms: each end on its own side."""
+    mpmath.mp.dps = 120
+    random = np.random.default_rng(20)
+    for _ in range(150):
+        sigma, rate = 10 ** random.uniform(-1.3, 2), 10 ** random.uniform(-100, -0.01)
+        delta = rate * 10 ** random.uniform(-30, -0.5)
+        bracket = certify_epsilon([(SampledGaussianRemove(sigma, rate), 1)], delta)
+        s, q = mpmath.mpf(sigma), mpmath.mpf(rate)
+
+        def exact(epsilon: float, s: mpmath.mpf = s, q: mpmath.mpf = q) -> mpmath.mpf:
+            x = s * s * mpmath.log1p(mpmath.expm1(mpmath.mpf(epsilon)) / q) + mpmath.mpf(1) / 2
+            sf = lambda z: mpmath.erfc(z / mpmath.sqrt(2)) / 2  # noqa: E731
+            return q * sf((x - 1) / s) - (mpmath.expm1(mpmath.mpf(epsilon)) + q) * sf(x / s)
+
+        assert exact(bracket.upper) <= delta, (sigma, rate, delta)
+        assert bracket.lower == 0 or exact(bracket.lower) > delta, (sigma, rate, delta)
+        assert bracket.upper - bracket.lower <= 1e-9 * bracket.upper, (sigma, rate, delta)
