@@ -79,9 +79,9 @@ def check(
 
         document = budgetfile.load(text, filename=shown)
         width = _tolerance(tolerance)
-        from dpbudget.answers import budget
+        from dpbudget.answers import check as answers
 
-        report = budget.check(document, tolerance=width, digits=channels.digits, baseline=old, exit_zero=exit_zero)
+        report = answers.check(document, tolerance=width, digits=channels.digits, baseline=old, exit_zero=exit_zero)
         channels.report(report, document, text)
         return report
 
