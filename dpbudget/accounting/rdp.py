@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dpbudget.accounting.cumulant import Quadrature, log_moment, on_panels, panel_edges, quadrature, resolved_moment
 from dpbudget.accounting.pairs import Pair
+from dpbudget.accounting.single import single_log_delta
 from dpbudget.errors import InputError, NotCertified
 
 Array = NDArray[np.float64]
@@ -120,7 +121,7 @@ def epsilon(parts: Parts, delta: float, *, conversion: Conversion = "improved") 
     if not delta > 0.0:
         raise InputError("delta", f"{delta} is not in (0, 1]")
     live = _merge(parts)
-    if not live or delta >= 1.0:
+    if not live or delta >= 1.0 or _variation(live) <= delta:
         return RdpBound(0.0, delta, math.nan, 0.0, math.log(min(delta, 1.0)), 0.0)
     best, chosen = _epsilon_once(live, delta, conversion, CUTS[0]), 0
     for i in range(1, len(CUTS) if conversion == "improved" else 1):
@@ -149,7 +150,7 @@ def _epsilon_once(parts: list[tuple[Pair, int]], delta: float, kind: Conversion,
     left = delta - total.cut
     if not left > 0.0:
         return RdpBound(math.inf, delta, math.nan, math.inf, log_delta, total.cut)
-    if _at_zero(total) <= delta:
+    if _by_divergence(total) <= delta:
         return RdpBound(0.0, delta, math.nan, 0.0, log_delta, total.cut)
     log_left = math.log(left)
     lam = _best_order(total, log_left, kind)
@@ -180,6 +181,9 @@ def delta(parts: Parts, epsilon: float, *, conversion: Conversion = "improved") 
         infinite = -math.expm1(sum(count * _log_finite(pair) for pair, count in live))
         return RdpBound(epsilon, infinite, math.nan, 0.0, math.log(infinite) if infinite > 0.0 else -math.inf, 0.0)
     best = _delta_once(live, epsilon, conversion, -690.0)
+    if epsilon == 0.0 and (distance := _variation(live)) < best.delta:
+        log_distance = math.log(distance) if distance > 0.0 else -math.inf
+        best = RdpBound(0.0, distance, math.nan, 0.0, log_distance, 0.0)
     for share in CUTS if conversion == "improved" else CUTS[:1]:
         start = best.log_delta
         for _ in range(6):
@@ -212,7 +216,7 @@ def _delta_once(parts: list[tuple[Pair, int]], epsilon: float, kind: Conversion,
         raise NotCertified("the RDP bound is not a number")
     log_delta = min(0.0, float(np.logaddexp(log_delta, math.log(total.cut) if total.cut > 0.0 else -math.inf)))
     bound, order = math.exp(log_delta), lam + 1.0
-    if epsilon == 0.0 and (by_distance := _at_zero(total)) < bound:
+    if epsilon == 0.0 and (by_distance := _by_divergence(total)) < bound:
         bound, order, log_delta = by_distance, math.nan, math.log(by_distance) if by_distance > 0.0 else -math.inf
     return RdpBound(epsilon, bound, order, value / lam, log_delta, total.cut)
 
@@ -317,19 +321,28 @@ def _inside(guess: float, lo: float, hi: float) -> float:
     return hi / 8.0 if lo == 0.0 else math.sqrt(lo * hi)
 
 
-def _at_zero(total: _Total) -> float:
-    """An upper bound on delta(0), the total variation distance of the composition.
+def _variation(parts: list[tuple[Pair, int]]) -> float:
+    """An upper bound on the total variation distance of the composition: the sum of the single steps' (triangle inequality).
 
-    The least of: the sum of the single steps' distances (triangle inequality); and for the cut and renormalised law
-    P'' = P' / P'(1), sqrt(KL / 2) (Pinsker) and sqrt(1 - e^{-KL}) (Bretagnolle-Huber) with KL = KL(P'' || Q), since
-    int (dP' - dQ)_+ <= TV(P'', Q). The cut mass is added to the last two.
+    A step's is the integral of (1 - e^{-L}) over L > 0, on panels that begin where the loss passes 0: across that point
+    the integrand has a kink, which a quadrature does not see.
     """
-    steps = divergence = 0.0
+    try:
+        total = sum(count * math.exp(single_log_delta(pair, 0.0)[0]) for pair, count in parts)
+    except NotCertified:
+        return 1.0
+    return min(1.0, total * (1.0 + 1e-11))
+
+
+def _by_divergence(total: _Total) -> float:
+    """An upper bound on delta(0) from the Kullback-Leibler divergence of the cut and renormalised law P'' = P' / P'(1).
+
+    The smaller of sqrt(KL / 2) (Pinsker) and sqrt(1 - e^{-KL}) (Bretagnolle-Huber), since int (dP' - dQ)_+ <= TV(P'', Q);
+    the cut mass is added.
+    """
+    divergence = 0.0
     for n, count in total.parts:
-        gain = float(n.weight @ -np.expm1(-np.maximum(n.loss, 0.0)))
-        steps += count * (gain * (1.0 + 1e-12) + n.missing + n.below)
         kept = 1.0 - n.missing
         mean = n.mean + max(n.bottom, 0.0) * n.below + 1e-14 * n.mean_size
         divergence += count * (max(mean, 0.0) / kept - math.log1p(-n.missing)) * (1.0 + 1e-12)
-    close = min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence)))
-    return min(steps, close + total.cut)
+    return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence))) + total.cut

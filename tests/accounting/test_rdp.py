@@ -234,6 +234,19 @@ def test_limits_and_bad_input():
         rdp.rdp_curve(pair, np.array([1.0]))
 
 
+def test_distance_at_epsilon_zero_is_never_short():
+    # the integrand of the total variation has a kink where the loss is 0: a quadrature across it is off by 1e-4
+    for sigma in np.geomspace(0.06, 1e6, 40):
+        for rate in (1.0, 0.3, 1e-6):
+            exact = rate * math.erf(1 / sigma / math.sqrt(8))  # q (2 Phi(1 / 2 sigma) - 1)
+            for pair in (SampledGaussianRemove(sigma, rate), SampledGaussianAdd(sigma, rate)):
+                assert rdp.delta([(pair, 1)], 0.0).delta >= exact * (1 - 1e-15)
+                assert rdp.epsilon([(pair, 1)], exact * (1 - 1e-9)).epsilon > 0.0
+    for pair in dominating_pairs(Laplace(2.0, 0.4), Adjacency.ADD_OR_REMOVE_ONE).values():
+        exact = 0.4 * -math.expm1(-1 / 4)
+        assert exact * (1 - 1e-15) <= rdp.delta([(pair, 1)], 0.0).delta <= exact * (1 + 1e-10)
+
+
 @pytest.mark.parametrize(("step", "steps"), [(0.1, 30), (0.1, 1000), (1.0, 100), (0.01, 1)])
 def test_pure_dp_is_above_the_exact_binomial(step, steps):
     pair = dominating_pairs(PureDP(step), Adjacency.ADD_OR_REMOVE_ONE)["both"]
