@@ -21,8 +21,8 @@ import pytest
 import typer
 
 from dpbudget.cli import app
-from dpbudget.cli.shell import FORMATS
 from dpbudget.model import Adjacency, Sampling
+from dpbudget.render import FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "completions"

@@ -20,11 +20,11 @@ from typing import Any
 
 import typer
 
-from dpbudget.accounting.account import ACCOUNTANTS
+from dpbudget.accounting.accountants import ACCOUNTANTS
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.cli import app
-from dpbudget.cli.shell import FORMATS
 from dpbudget.model import Adjacency, Sampling
+from dpbudget.render import FORMATS
 
 PROGRAM = "dpbudget"
 CHOICES: Mapping[str, tuple[str, ...]] = {

@@ -28,7 +28,7 @@ class Channels:
     def report(self, report: Report, document: BudgetDocument, text: str) -> None:
         """A verdict was reached. `text` is the budget file, to find lines in."""
         from dpbudget.budgetfile.tomlscan import scan
-        from dpbudget.render import RENDERERS, github, numbers
+        from dpbudget.render import github, numbers, renderer
         from dpbudget.render.style import Style
 
         if self.annotate:
@@ -38,7 +38,7 @@ class Channels:
                 lines[entry.name, ""] = entry.line
             sys.stderr.write(github.render(report, annotated(document.filename), lines, self.digits))
         if self.summary is not None:
-            markdown = RENDERERS["markdown"](report, Style(digits=self.digits))
+            markdown = renderer("markdown")(report, Style(digits=self.digits))
             self._append("summary", self.summary, f"### Privacy budget\n\n{markdown}\n")
         if self.outputs is not None:
             epsilon = numbers.quantity(report.value, self.digits)

@@ -9,15 +9,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dpbudget.accounting.accountants import ACCOUNTANTS
+from dpbudget.model import Adjacency, Sampling
+from dpbudget.render import FORMATS
+
 Text = str | None
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def _or(names: Iterable[str]) -> str:
+    """a, b or c."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
 
 
 def _number(*names: str, help: str, metavar: str = "NUMBER") -> Any:
@@ -67,13 +77,11 @@ class RunOptions:
     ] = None
     sampling: Annotated[
         str,
-        typer.Option("--sampling", metavar="NAME", help="poisson, fixed-size, shuffle, balls-in-bins or full-batch."),
+        typer.Option("--sampling", metavar="NAME", help=f"{_or(Sampling)}."),
     ] = "poisson"
     adjacency: Annotated[
         Text,
-        typer.Option(
-            "--adjacency", metavar="NAME", help="add-or-remove-one, replace-one or zero-out; default by --sampling."
-        ),
+        typer.Option("--adjacency", metavar="NAME", help=f"{_or(Adjacency)}; default by --sampling."),
     ] = None
     unit: Annotated[
         str, typer.Option("--unit", metavar="example|client|user", help="Who is protected: what a record stands for.")
@@ -103,11 +111,8 @@ class EpsilonOption:
 class EngineOptions:
     accountant: Annotated[
         str,
-        typer.Option(
-            "--accountant", "-a", metavar="NAMES",
-            help="pld, rdp, rdp-classic, moments, basic, strong, kov, kov-exact, zcdp, gdp-clt, rule-of-thumb; a list, or all.",
-        ),
-    ] = "pld,rdp"  # fmt: skip
+        typer.Option("--accountant", "-a", metavar="NAMES", help=f"{', '.join(ACCOUNTANTS)}; a list, or all."),
+    ] = "pld,rdp"
     tolerance: Annotated[
         str, _number("--tolerance", help="Relative width of the certified interval. Default 1e-5.")
     ] = "1e-5"
@@ -142,9 +147,7 @@ class AdaptiveOption:
 class OutputOptions:
     """How the answer looks; the same in every command."""
 
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="NAME", help="text, json, markdown, csv, value or statement.")
-    ] = "text"
+    format: Annotated[str, typer.Option("--format", "-f", metavar="NAME", help=f"{_or(FORMATS)}.")] = "text"
     json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to FILE instead of stdout.")

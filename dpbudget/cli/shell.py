@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from dpbudget import checks, derive
 from dpbudget.cli.options import DeltaOption, EngineOptions, OutputOptions, RunOptions
 from dpbudget.errors import DpbudgetError, InputError
+from dpbudget.render import FORMATS, renderer
+from dpbudget.render.style import Style
 from dpbudget.run import Run, resolve
 
 if TYPE_CHECKING:
     from dpbudget.report import Report
-
-FORMATS = ("text", "json", "markdown", "csv", "value", "statement")
 
 
 def option(parameter: str) -> str:
@@ -117,13 +117,10 @@ def answer(
     report = build()
     if plot is not None:
         _draw(report, plot)
-    from dpbudget.render import RENDERERS
-    from dpbudget.render.style import Style
-
     to_terminal = output.output is None and sys.stdout.isatty()
     style = Style(width(), digits, to_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
                   output.explain)  # fmt: skip
-    text = RENDERERS[name](report, style)
+    text = renderer(name)(report, style)
     if output.output is None:
         sys.stdout.write(text)
         sys.stdout.flush()
