@@ -6,7 +6,7 @@ _dpbudget_command() {
     commands='' options='' flags='' one='' many='' file=''
     case $1 in
     'dpbudget')
-        commands='epsilon delta sigma steps rate gaussian compare table plan init check solve status record import federated tune risk verify simulate explain'
+        commands='epsilon delta explain compare tune federated sigma steps rate gaussian table plan init check solve status record import risk verify simulate'
         options='-V --version -h --help'
         flags='-V --version -h --help'
         ;;
@@ -39,6 +39,66 @@ _dpbudget_command() {
         -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget explain')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --adaptive --json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        --plot) file=yes ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget compare')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        esac
+        ;;
+    'dpbudget tune')
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
+        flags='--microbatches --json -v --explain --verbose --quiet --public -h --help'
+        case ${2-} in
+        --noise-on) one='sum mean' ;;
+        --loader) one='exact opacus tf-privacy' ;;
+        --history) file=yes ;;
+        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
+        --unit) one='example client user' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
+        esac
+        ;;
+    'dpbudget federated')
+        options='-e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -n --clients --dataset-size -b --clients-per-round --batch-size -q --sampling-rate -t --rounds --steps -s --noise-multiplier --sigma --noise-at --min-honest -C --clip-norm --clip-count-std --max-participations --tree --local-size --sizes --local-batch --local-epochs --local-noise-multiplier --local-sigma --sampling --adjacency -h --help'
+        flags='--json -v --explain --verbose --quiet --tree -h --help'
+        case ${2-} in
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -f | --format) one='text json markdown csv value statement' ;;
+        -o | --output) file=yes ;;
+        --noise-at) one='server shared client' ;;
+        --sizes) file=yes ;;
+        --sampling) one='poisson fixed-size full-batch' ;;
+        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         esac
         ;;
     'dpbudget sigma')
@@ -90,21 +150,6 @@ _dpbudget_command() {
         options='-e --epsilon -d --delta -f --format --json -o --output --digits -v --explain --verbose --quiet -s --noise-multiplier --sigma --noise-std --sensitivity -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
-        -f | --format) one='text json markdown csv value statement' ;;
-        -o | --output) file=yes ;;
-        esac
-        ;;
-    'dpbudget compare')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
-        case ${2-} in
-        --noise-on) one='sum mean' ;;
-        --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
-        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
-        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
-        --unit) one='example client user' ;;
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         esac
@@ -205,35 +250,6 @@ _dpbudget_command() {
         1) file=yes ;;
         esac
         ;;
-    'dpbudget federated')
-        options='-e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -n --clients --dataset-size -b --clients-per-round --batch-size -q --sampling-rate -t --rounds --steps -s --noise-multiplier --sigma --noise-at --min-honest -C --clip-norm --clip-count-std --max-participations --tree --local-size --sizes --local-batch --local-epochs --local-noise-multiplier --local-sigma --sampling --adjacency -h --help'
-        flags='--json -v --explain --verbose --quiet --tree -h --help'
-        case ${2-} in
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
-        -f | --format) one='text json markdown csv value statement' ;;
-        -o | --output) file=yes ;;
-        --noise-at) one='server shared client' ;;
-        --sizes) file=yes ;;
-        --sampling) one='poisson fixed-size full-batch' ;;
-        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
-        esac
-        ;;
-    'dpbudget tune')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
-        flags='--microbatches --json -v --explain --verbose --quiet --public -h --help'
-        case ${2-} in
-        --noise-on) one='sum mean' ;;
-        --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
-        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
-        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
-        --unit) one='example client user' ;;
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
-        -f | --format) one='text json markdown csv value statement' ;;
-        -o | --output) file=yes ;;
-        --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
-        esac
-        ;;
     'dpbudget risk')
         options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -e --epsilon --fpr --prior --failure --baseline --floor --target-advantage --target-tpr --at-fpr -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
@@ -283,22 +299,6 @@ _dpbudget_command() {
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         0) one='sgd federated' ;;
-        esac
-        ;;
-    'dpbudget explain')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--microbatches --adaptive --json -v --explain --verbose --quiet -h --help'
-        case ${2-} in
-        --noise-on) one='sum mean' ;;
-        --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
-        --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
-        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
-        --unit) one='example client user' ;;
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
-        --plot) file=yes ;;
-        -f | --format) one='text json markdown csv value statement' ;;
-        -o | --output) file=yes ;;
         esac
         ;;
     esac

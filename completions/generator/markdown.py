@@ -42,15 +42,16 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
 
 
 def _meaning(parameter: Parameter) -> str:
-    default = f" Default: {_code(parameter.default)}." if parameter.default else ""
+    default = f" Default {_code(parameter.default)}." if parameter.default else ""
     return _plain(parameter.help) + default
 
 
 def _usage(command: Command) -> str:
-    words = [*command.path, "[OPTIONS]", *(["COMMAND"] if command.commands else [])]
+    words = [*command.path, *(["COMMAND"] if command.commands else [])]
     for argument in command.arguments:
         name = argument.metavar + ("..." if argument.repeated else "")
         words.append(name if argument.required else f"[{name}]")
+    words.append("[OPTIONS]")
     return " ".join(words)
 
 
@@ -60,8 +61,8 @@ def _section(command: Command) -> Iterator[str]:
         yield from [_plain(paragraph), ""]
     yield from ["```text", _usage(command), "```", ""]
     if command.examples:
-        lines = [line for block in command.examples for line in block.splitlines()]
-        yield from ["```console", *(f"$ {line}" for line in lines), "```", ""]
+        lines = [f"# {remark}\n$ {example}" if remark else f"$ {example}" for example, remark in command.examples]
+        yield from ["```console", *lines, "```", ""]
     if command.arguments:
         yield from _table(("argument", "meaning"), ((_code(a.metavar), _meaning(a)) for a in command.arguments))
     rows = ((", ".join(map(_code, o.names)), _code(o.metavar), _meaning(o)) for o in command.options)

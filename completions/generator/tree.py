@@ -23,10 +23,10 @@ import typer
 from dpbudget.accounting.accountants import ACCOUNTANTS
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.cli import app
+from dpbudget.cli.help import PROGRAM, paragraphs
 from dpbudget.model import Adjacency, Sampling
 from dpbudget.render import FORMATS
 
-PROGRAM = "dpbudget"
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "accountant": (*ACCOUNTANTS, "all"),
     "adjacency": tuple(str(value) for value in Adjacency),
@@ -62,11 +62,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Command:
-    """A command with what its help says. `path` is what is typed: ("dpbudget", "epsilon")."""
+    """A command with what its help says. `path` is what is typed: ("dpbudget", "epsilon"); an example is a command and
+    what it is for."""
 
     path: tuple[str, ...]
     prose: tuple[str, ...]
-    examples: tuple[str, ...]
+    examples: tuple[tuple[str, str], ...]
     epilog: str
     options: tuple[Parameter, ...]
     arguments: tuple[Parameter, ...]
@@ -119,17 +120,10 @@ def _parameter(raw: Any) -> Parameter:
     )
 
 
-def _paragraphs(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The prose of a help text, a paragraph a line, and its examples: the paragraphs that begin with the program's name."""
-    blocks = [block.strip() for block in re.split(r"\n\s*\n", text.replace("\b", "")) if block.strip()]
-    prose = tuple(" ".join(block.split()) for block in blocks if not block.startswith(f"{PROGRAM} "))
-    return prose, tuple(block for block in blocks if block.startswith(f"{PROGRAM} "))
-
-
 def _command(raw: Any, path: tuple[str, ...], parent: Any) -> Command:
     context = raw.make_context(path[-1], [], parent=parent, resilient_parsing=True)
     parameters = [p for p in raw.get_params(context) if not getattr(p, "hidden", False)]
-    prose, examples = _paragraphs(raw.help or "")
+    prose, examples = paragraphs(raw.help or "")
     below = [(name, command) for name, command in getattr(raw, "commands", {}).items() if not command.hidden]
     return Command(
         path=path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from dpbudget.cli import (
     compare,
     cost,
     federated,
+    help,
     imports,
     inverse,
     risk,
@@ -28,7 +30,17 @@ from dpbudget.version import __version__
 
 app = typer.Typer(
     name="dpbudget",
-    help="Privacy-budget calculator and planner for differentially private training, with certified bounds.",
+    cls=help.Group,
+    help="""Privacy-budget calculator and planner for differentially private training, with certified bounds.
+
+    dpbudget epsilon --sigma 1.1 -b 256 -n 60000 -E 60 -d 1e-5  # what did this run cost?
+
+    dpbudget sigma --epsilon 3 -b 256 -n 60000 -E 60 -d 1e-5  # how much noise does epsilon 3 take?
+
+    dpbudget init budget.toml  # start the budget file of a project
+
+    dpbudget check budget.toml  # do all its releases fit the budget?
+    """,
     epilog="Exit codes: 0 computed or within budget; 2 wrong input; 3 over budget or infeasible; 4 no certified bound; "
     "70 internal error.",
     context_settings=CONTEXT,
@@ -38,31 +50,23 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-COMMANDS = (
-    cost.epsilon,
-    cost.delta,
-    inverse.sigma,
-    inverse.steps,
-    inverse.rate,
-    inverse.gaussian,
-    compare.compare,
-    table.table,
-    table.plan,
-    budget.init,
-    budget.check,
-    budget.solve,
-    budget.status,
-    budget.record,
-    imports.import_,
-    federated.federated,
-    tuning.tune,
-    risk.risk,
-    verify.verify,
-    simulate.simulate,
-    cost.explain,
-)
-for _command in COMMANDS:
-    app.command(_command.__name__.rstrip("_"), context_settings=CONTEXT)(takes_groups(_command))
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "What a run costs": (
+        cost.epsilon, cost.delta, cost.explain, compare.compare, tuning.tune, federated.federated,
+    ),
+    "What a target allows": (
+        inverse.sigma, inverse.steps, inverse.rate, inverse.gaussian, table.table, table.plan,
+    ),
+    "The budget of all releases": (
+        budget.init, budget.check, budget.solve, budget.status, budget.record, imports.import_,
+    ),
+    "What it means": (risk.risk, verify.verify, simulate.simulate),
+}  # fmt: skip
+for _heading, _commands in COMMANDS.items():
+    for _command in _commands:
+        app.command(
+            _command.__name__.rstrip("_"), cls=help.Command, context_settings=CONTEXT, rich_help_panel=_heading
+        )(takes_groups(_command))
 
 
 def _version(value: bool) -> None:

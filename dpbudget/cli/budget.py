@@ -58,14 +58,16 @@ def check(
     ] = None,
     outputs: Annotated[
         Path | None,
-        typer.Option("--outputs", metavar="FILE", help="Append the lines verdict=... and epsilon=... to FILE for CI."),
+        typer.Option("--outputs", metavar="FILE", help="Append the lines verdict=V and epsilon=E to FILE for CI."),
     ] = None,
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Report only: exit with 0 even when over budget.")
     ] = False,
     tolerance: Tolerance = "1e-5",
 ) -> None:
-    """Do all releases together fit the budget? Exit 0 within, 3 over or inconclusive.
+    """Do all releases together fit the budget? Exit 0 yes, 3 no.
+
+    Exit 3 means over the budget, or inconclusive.
 
     dpbudget check budget.toml
     """
@@ -127,7 +129,7 @@ def solve(
     ] = False,
     tolerance: Tolerance = "1e-5",
 ) -> None:
-    """Find the one value that is marked "solve", given everything else.
+    """Find the one value of the file that is marked "solve".
 
     dpbudget solve budget.toml --write
     """
@@ -204,7 +206,12 @@ def record(
     output: OutputOptions,
     name: Annotated[Text, typer.Option("--name", metavar="NAME", help="What the release is called.")] = None,
     mechanism: Annotated[
-        str, typer.Option("--mechanism", metavar="NAME", help="dp-sgd, gaussian, laplace, ...")
+        str,
+        typer.Option(
+            "--mechanism",
+            metavar="NAME",
+            help="dp-sgd, gaussian, laplace, randomized-response, pure-dp, approx-dp, zcdp, federated or tuning.",
+        ),
     ] = "dp-sgd",
     values: Annotated[
         list[str] | None,
@@ -215,9 +222,13 @@ def record(
     ] = False,
     tolerance: Tolerance = "1e-5",
 ) -> None:
-    """Note a spent release: mark a planned one as spent, or append a new one. Refuses to overspend.
+    """Note a spent release; refuses to overspend.
+
+    A planned release of that name is marked as spent; a new one is appended, and needs its parameters.
 
     dpbudget record budget.toml --name pretrain --sigma 1.1 -b 256 -n 60000 -E 60
+
+    dpbudget record budget.toml --name histogram --mechanism laplace --set scale=20  # not a training run
     """
 
     def build() -> Report:

@@ -9,7 +9,7 @@ from dpbudget.report import Report
 
 
 def compare(run: RunOptions, delta: DeltaOption, engine: EngineOptions, output: OutputOptions) -> None:
-    """The same run under every accountant and every assumption, side by side.
+    """The same run under every accountant and assumption, side by side.
 
     dpbudget compare --sigma 1 -q 0.01 -t 1000 -d 1e-5
     """

@@ -32,6 +32,8 @@ def epsilon(
     """What a training run costs: epsilon at a delta.
 
     dpbudget epsilon --sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
+
+    dpbudget epsilon --sigma 1.1 -q 0.01 -t 10000 -d 1e-5 --max-epsilon 6  # a gate: exit 3 when it costs more
     """
 
     def build() -> Report:
@@ -70,7 +72,9 @@ def explain(
     plot: PlotOption,
     output: OutputOptions,
 ) -> None:
-    """The same as `epsilon --explain`: the number, where it comes from, and what each parameter does.
+    """The same as epsilon --explain: the number and where it comes from.
+
+    What each parameter does, and how epsilon grows over the steps, in words and a picture.
 
     dpbudget explain --sigma 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
@@ -78,7 +82,7 @@ def explain(
 
 
 def delta(run: RunOptions, epsilon: EpsilonOption, engine: EngineOptions, output: OutputOptions) -> None:
-    """What a training run costs: delta at an epsilon, or at a list of them.
+    """What a training run costs: delta at an epsilon.
 
     dpbudget delta --sigma 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
     """

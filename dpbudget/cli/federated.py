@@ -72,7 +72,7 @@ def federated(
         Text, typer.Option("--adjacency", metavar="NAME", help="add-or-remove-one, replace-one or zero-out.")
     ] = None,
 ) -> None:
-    """A federated run: client-level and sample-level guarantees together, and against whom each holds.
+    """A federated run: client and sample level, and against whom.
 
     With --epsilon it solves for the one of noise, clients per round, clients and rounds that is left out.
 

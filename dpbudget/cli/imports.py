@@ -38,7 +38,9 @@ def import_(
     ] = "clipping-norm",
     tolerance: Tolerance = "1e-5",
 ) -> None:
-    """Releases from an Opacus or Flower accountant state or checkpoint, or from a CSV of sigma, q, steps.
+    """Releases from an Opacus or Flower state, or from a CSV.
+
+    An accountant state or checkpoint, or a CSV with the columns sigma, q, steps.
 
     dpbudget import opacus checkpoint.pt --delta 1e-5 --append budget.toml
     """

@@ -52,7 +52,9 @@ def steps(
 def rate(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, engine: EngineOptions, output: OutputOptions
 ) -> None:
-    """The largest sampling rate (with -n: the largest batch) that a target epsilon allows at fixed steps.
+    """The largest sampling rate, or batch, that a target epsilon allows.
+
+    The steps stay fixed. With --dataset-size the answer is a batch size too.
 
     dpbudget rate --epsilon 3 --delta 1e-5 --sigma 1.1 --steps 10000 --dataset-size 60000
     """
@@ -80,9 +82,13 @@ def gaussian(
         Text, _number("--sensitivity", help="Largest L2 change between neighbours. Default 1.")
     ] = None,
 ) -> None:
-    """One Gaussian release: epsilon, delta or noise from the other two, exact and classical.
+    """One Gaussian release: epsilon, delta or noise from the other two.
 
-    dpbudget gaussian --epsilon 1 --delta 1e-5 --sensitivity 2
+    Exactly calibrated, with the classical formula beside it.
+
+    dpbudget gaussian --epsilon 1 --delta 1e-5 --sensitivity 2  # the noise
+
+    dpbudget gaussian --noise-std 4 --delta 1e-5  # epsilon
     """
 
     def build() -> Report:

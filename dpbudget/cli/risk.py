@@ -44,11 +44,16 @@ def risk(
     target_tpr: Annotated[Text, _number("--target-tpr", help="The same, for a TPR at --at-fpr.")] = None,
     at_fpr: Annotated[Text, _number("--at-fpr", help="The FPR at which --target-tpr has to hold.")] = None,
 ) -> None:
-    """What epsilon means: the best attacker's chances, from the run's whole loss distribution.
+    """What epsilon means: the best attacker's chances.
+
+    From the run's whole loss distribution, or from (epsilon, delta) alone. With a target it solves for the one of noise,
+    steps and rate that is left out.
 
     dpbudget risk --sigma 1 -q 0.01 -t 1000 -d 1e-5
 
-    With a target it solves for what is left out: dpbudget risk -q 0.01 -t 1000 -d 1e-5 --target-advantage 0.1
+    dpbudget risk --epsilon 3 -d 1e-5  # without a run
+
+    dpbudget risk -q 0.01 -t 1000 -d 1e-5 --target-advantage 0.1  # the noise
     """
 
     def build() -> Report:

@@ -105,11 +105,13 @@ def simulate(
         str, typer.Argument(metavar="sgd|federated", help="What to simulate. Default sgd.", show_default=False)
     ] = "sgd",
 ) -> None:
-    """DP-SGD on small records, or federated: accuracy, clipping and signal-to-noise at every --epsilon or --sigma.
+    """What noise does to learning: DP-SGD on small records, or federated.
+
+    Accuracy, clipping and signal-to-noise at every --epsilon or --sigma.
 
     dpbudget simulate --epsilon 1,3,8 -n 600 -b 64 -E 20 -C 1
 
-    dpbudget simulate --epsilon 3 --data records.csv --label kind -b 64 -E 20 -C 1
+    dpbudget simulate --epsilon 3 --data records.csv --label kind -b 64 -E 20 -C 1  # your records
 
     dpbudget simulate federated --clients 5 --rounds 10 --sigma 0.5 --noise-at client -n 500
     """

@@ -38,11 +38,14 @@ def table(
     engine: EngineOptions,
     output: OutputOptions,
 ) -> None:
-    """A grid over any parameters: lists a,b,c and ranges lo:hi:count or log:lo:hi:count.
+    """A grid over any parameters, for a target epsilon too.
 
-    With --epsilon it solves, for the one of noise, steps and rate that is left out.
+    Lists a,b,c and ranges lo:hi:count or log:lo:hi:count. With --epsilon it solves for the one of noise, steps and
+    rate that is left out.
 
     dpbudget table --sigma 0.8:2:7 -q 0.01 --steps 1000,10000 --delta 1e-5
+
+    dpbudget table --epsilon 1,2,4,8 -q 0.01 --steps 1000,10000 --delta 1e-5  # the noise for each
     """
 
     def build() -> Report:
@@ -108,9 +111,13 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """The design space at a fixed epsilon: batch x epochs -> noise, steps, noise per gradient, compute; the best marked.
+    """Batch and epochs at a fixed epsilon: the noise, the best marked.
+
+    For each design the noise, the steps, the noise per gradient and the examples to process.
 
     dpbudget plan --epsilon 3 --delta 1e-5 --dataset-size 60000
+
+    dpbudget plan --epsilon 3 -n 60000 --batch-size 256,1024,4096 --epochs 10:50:5  # the designs to try
     """
 
     def build() -> Report:

@@ -48,9 +48,10 @@ def tune(
     ] = None,
     public: Annotated[bool, typer.Option("--public", help="The search looked at public data only.")] = False,
 ) -> None:
-    """What it costs to release the best of several runs, each of them as described.
+    """What it costs to release the best of several runs.
 
-    With --epsilon: the noise that one run needs (without --sigma), or the trials that fit (without --trials).
+    Each run is as described. With --epsilon: the noise that one run needs (without --sigma), or the trials that fit
+    (without --trials).
 
     dpbudget tune --sigma 2 -q 0.01 -t 1000 -d 1e-5 --trials 10 --law geometric
     """

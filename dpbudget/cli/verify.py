@@ -74,13 +74,15 @@ def verify(
     epsilon: Annotated[Text, _number("--epsilon", "-e", help="Epsilon at which delta is checked.")] = None,
     claim: Annotated[Text, typer.Option("--claim", metavar="EPS,DELTA", help="A published guarantee to check.")] = None,
 ) -> None:
-    """Check a guarantee by sampling the privacy loss, or by attacking; nothing is shared with the accountant.
+    """Check a guarantee without the accountant: sample, or attack.
+
+    It draws privacy losses, or attacks simulated runs, and shares no code with the accountant.
 
     dpbudget verify --sigma 1 -q 0.01 -t 1000 -d 1e-5
 
-    A published claim: dpbudget verify --sigma 1 -q 0.01 -t 1000 --claim 1.5,1e-5
+    dpbudget verify --sigma 1 -q 0.01 -t 1000 --claim 1.5,1e-5  # a published claim
 
-    An attack of your own: dpbudget verify --empirical 100,0,100,0 -d 1e-5
+    dpbudget verify --empirical 100,0,100,0 -d 1e-5  # an attack of your own
     """
 
     def build() -> Report:
