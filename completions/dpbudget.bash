@@ -11,7 +11,7 @@ _dpbudget_command() {
         flags='-V --version -h --help'
         ;;
     'dpbudget epsilon')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive --tolerance -a --accountant --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --adaptive --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -27,7 +27,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget delta')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -42,7 +42,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget explain')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --max-epsilon --adaptive --tolerance -a --accountant --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --adaptive --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -58,12 +58,11 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget compare')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
-        flags='--microbatches --json -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --sampling --adjacency --unit --max-batch -d --delta --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
@@ -73,7 +72,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget tune')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet --public -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -82,14 +81,13 @@ _dpbudget_command() {
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
         esac
         ;;
     'dpbudget federated')
-        options='-e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -n --clients --dataset-size -b --clients-per-round --batch-size -q --sampling-rate -t --rounds --steps -s --noise-multiplier --sigma --noise-at --min-honest -C --clip-norm --clip-count-std --max-participations --tree --local-size --sizes --local-batch --local-epochs --local-noise-multiplier --local-sigma --sampling --adjacency -h --help'
+        options='-e --epsilon -d --delta --max-epsilon --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -n --clients --dataset-size -b --clients-per-round --batch-size -q --sampling-rate -t --rounds --steps -s --noise-multiplier --sigma --noise-at --min-honest -C --clip-norm --clip-count-std --max-participations --tree --local-size --sizes --local-batch --local-epochs --local-noise-multiplier --local-sigma --sampling --adjacency -h --help'
         flags='--json -v --explain --verbose --quiet --tree -h --help'
         case ${2-} in
         -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
@@ -102,12 +100,10 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget sigma')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --devices --accumulate --loader --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
-        --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
@@ -117,12 +113,11 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget steps')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
@@ -132,12 +127,10 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget rate')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -n --dataset-size -t --steps -C --clip-norm --noise-std --noise-on --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
-        --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
@@ -155,7 +148,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget table')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --max-epsilon -a --accountant --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --max-epsilon --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -170,7 +163,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget plan')
-        options='-e --epsilon -d --delta -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -n --dataset-size -b --batch-size -E --epochs -C --clip-norm --max-epochs --max-batch --target-snr --sampling --adjacency -h --help'
+        options='-e --epsilon -d --delta --tolerance -a --accountant --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -n --dataset-size -b --batch-size -E --epochs -C --clip-norm --max-epochs --max-batch --target-snr --sampling --adjacency -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
@@ -193,7 +186,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget check')
-        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --baseline --annotate --summary --outputs --exit-zero --tolerance -h --help'
+        options='--tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet --baseline --annotate --summary --outputs --exit-zero -h --help'
         flags='--json -v --explain --verbose --quiet --annotate --exit-zero -h --help'
         case ${2-} in
         -f | --format) one='text json markdown csv value statement' ;;
@@ -205,7 +198,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget solve')
-        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --write --tolerance -h --help'
+        options='--tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet --write -h --help'
         flags='--json -v --explain --verbose --quiet --write -h --help'
         case ${2-} in
         -f | --format) one='text json markdown csv value statement' ;;
@@ -214,7 +207,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget status')
-        options='-f --format --json -o --output --digits -v --explain --verbose --quiet --tolerance -h --help'
+        options='--tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         -f | --format) one='text json markdown csv value statement' ;;
@@ -223,15 +216,10 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget record')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -f --format --json -o --output --digits -v --explain --verbose --quiet --name --mechanism --set --force --tolerance -h --help'
-        flags='--microbatches --json -v --explain --verbose --quiet --force -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --sampling --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet --name --mechanism --set --force -h --help'
+        flags='--json -v --explain --verbose --quiet --force -h --help'
         case ${2-} in
-        --noise-on) one='sum mean' ;;
-        --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
-        --adjacency) one='add-or-remove-one replace-one zero-out' ;;
-        --unit) one='example client user' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         --mechanism) one='dp-sgd tuning federated gaussian laplace randomized-response pure-dp approx-dp zcdp' ;;
@@ -239,7 +227,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget import')
-        options='-d --delta -f --format --json -o --output --digits -v --explain --verbose --quiet --append --reported --noise-relative-to --tolerance -h --help'
+        options='-d --delta --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet --append --reported --noise-relative-to -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         -f | --format) one='text json markdown csv value statement' ;;
@@ -282,19 +270,17 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget simulate')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --data --label --scale --ranges --held-out --features --classes --learning-rate --lr -r --repeats --seed --clients --client-column --clients-per-round --rounds --noise-at --skew --local-batch --local-epochs --local-noise-multiplier --local-sigma --local-clip-norm -a --accountant --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --data --label --scale --ranges --held-out --features --classes --learning-rate --lr -r --repeats --seed --clients --client-column --clients-per-round --rounds --noise-at --skew --local-batch --local-epochs --local-noise-multiplier --local-sigma --local-clip-norm --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
         --loader) one='exact opacus tf-privacy' ;;
-        --history) file=yes ;;
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
         --data) file=yes ;;
         --ranges) file=yes ;;
         --noise-at) one='server shared client' ;;
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
         --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;

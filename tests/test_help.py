@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 import typer
 
+from dpbudget.answers.ledger import RUN_KEYS
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.cli import COMMANDS, app
+from dpbudget.cli.options import RunOptions
 
 ROOT: Any = typer.main.get_command(app)
 WIDTHS = (60, 80, 120)
@@ -67,3 +70,12 @@ def test_every_command_stands_under_a_heading_with_its_first_sentence(monkeypatc
 def test_record_names_every_mechanism() -> None:
     [option] = [p for p in ROOT.commands["record"].params if p.name == "mechanism"]
     assert set(re.split(r", | or ", option.help.rstrip("."))) == set(MECHANISMS)
+
+
+def test_what_a_command_refuses_is_not_in_its_help() -> None:
+    def hidden(name: str) -> set[str]:
+        return {p.name for p in ROOT.commands[name].params if getattr(p, "hidden", False)}
+
+    assert hidden("record") == {field.name for field in dataclasses.fields(RunOptions)} - set(RUN_KEYS)
+    assert {"noise_multiplier", "noise_std"} <= hidden("sigma") and {"steps", "epochs"} <= hidden("steps")
+    assert {"sampling_rate", "batch_size", "epochs"} <= hidden("rate") and not hidden("epsilon")

@@ -13,12 +13,11 @@ import typer
 
 from dpbudget import checks
 from dpbudget.cli import ci, shell
-from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, _number
+from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, ToleranceOption, words
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The budget file; - reads standard input.")]
-Tolerance = Annotated[str, _number("--tolerance", help="Relative width of the certified interval. Default 1e-5.")]
 
 
 def _text(file: str) -> tuple[str, str]:
@@ -37,14 +36,9 @@ def _document(file: str) -> Any:
     return budgetfile.load(text, filename=name)
 
 
-def _tolerance(text: str) -> float:
-    from dpbudget.cli.options import EngineOptions
-
-    return shell.tolerance_of(EngineOptions(tolerance=text))
-
-
 def check(
     file: File,
+    engine: ToleranceOption,
     output: OutputOptions,
     baseline: Annotated[
         Path | None, typer.Option("--baseline", metavar="OLD.json", help="Say what changed against an earlier report.")
@@ -63,7 +57,6 @@ def check(
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Report only: exit with 0 even when over budget.")
     ] = False,
-    tolerance: Tolerance = "1e-5",
 ) -> None:
     """Do all releases together fit the budget? Exit 0 yes, 3 no.
 
@@ -80,7 +73,7 @@ def check(
         from dpbudget import budgetfile
 
         document = budgetfile.load(text, filename=shown)
-        width = _tolerance(tolerance)
+        width = shell.tolerance_of(engine)
         from dpbudget.answers import check as answers
 
         report = answers.check(document, tolerance=width, digits=channels.digits, baseline=old, exit_zero=exit_zero)
@@ -105,7 +98,7 @@ def _json(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def status(file: File, output: OutputOptions, tolerance: Tolerance = "1e-5") -> None:
+def status(file: File, engine: ToleranceOption, output: OutputOptions) -> None:
     """What is spent, what is planned, what is left.
 
     dpbudget status budget.toml
@@ -113,7 +106,7 @@ def status(file: File, output: OutputOptions, tolerance: Tolerance = "1e-5") -> 
 
     def build() -> Report:
         document = _document(file)
-        width = _tolerance(tolerance)
+        width = shell.tolerance_of(engine)
         from dpbudget.answers import budget
 
         return budget.status(document, tolerance=width)
@@ -123,11 +116,11 @@ def status(file: File, output: OutputOptions, tolerance: Tolerance = "1e-5") -> 
 
 def solve(
     file: File,
+    engine: ToleranceOption,
     output: OutputOptions,
     write: Annotated[
         bool, typer.Option("--write", help="Put the answer into the file; all else stays as it is.")
     ] = False,
-    tolerance: Tolerance = "1e-5",
 ) -> None:
     """Find the one value of the file that is marked "solve".
 
@@ -138,7 +131,7 @@ def solve(
         if write and file == "-":
             raise InputError("write", "needs a file, not standard input")
         document = _document(file)
-        digits, width = shell.digits_of(output), _tolerance(tolerance)
+        digits, width = shell.digits_of(output), shell.tolerance_of(engine)
         from dpbudget.answers import budget
 
         report = budget.find(document, tolerance=width, digits=digits)
@@ -159,6 +152,7 @@ def solve(
     shell.answer(output, build)
 
 
+@words(epsilon="What all releases together may cost. Default 8.", delta="The delta of that budget. Default 1e-5.")
 def init(
     output: OutputOptions,
     epsilon: EpsilonOption,
@@ -200,9 +194,14 @@ def init(
     shell.answer(output, build)
 
 
+@words(
+    hide=("noise_on", "devices", "accumulate", "loader", "history", "adjacency", "unit", "group_size", "max_batch",
+          "microbatches")
+)  # fmt: skip
 def record(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The budget file.")],
     run: RunOptions,
+    engine: ToleranceOption,
     output: OutputOptions,
     name: Annotated[Text, typer.Option("--name", metavar="NAME", help="What the release is called.")] = None,
     mechanism: Annotated[
@@ -220,7 +219,6 @@ def record(
     force: Annotated[
         bool, typer.Option("--force", help="Record even what overspends the budget: it has happened.")
     ] = False,
-    tolerance: Tolerance = "1e-5",
 ) -> None:
     """Note a spent release; refuses to overspend.
 
@@ -235,7 +233,7 @@ def record(
         if name is None:
             raise InputError("name", "is missing", hint="Pass --name NAME.")
         given = {key: value for key, value in asdict(run).items() if value != getattr(RunOptions(), key)}
-        width = _tolerance(tolerance)
+        width = shell.tolerance_of(engine)
         from dpbudget.answers import ledger
 
         return ledger.record(file, name, mechanism, given, values or [], force=force, tolerance=width)

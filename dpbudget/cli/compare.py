@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dpbudget.cli import shell
-from dpbudget.cli.options import DeltaOption, EngineOptions, OutputOptions, RunOptions
+from dpbudget.cli.options import DeltaOption, EngineOptions, OutputOptions, RunOptions, words
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 
 
+@words(hide=("history", "group_size", "microbatches"))
 def compare(run: RunOptions, delta: DeltaOption, engine: EngineOptions, output: OutputOptions) -> None:
     """The same run under every accountant and assumption, side by side.
 

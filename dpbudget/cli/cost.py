@@ -15,11 +15,15 @@ from dpbudget.cli.options import (
     OutputOptions,
     PlotOption,
     RunOptions,
+    words,
 )
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 
+LIST = "Failure probability, or a list a,b,c; default 1/n^1.1 where n is known."
 
+
+@words(delta=LIST)
 def epsilon(
     run: RunOptions,
     delta: DeltaOption,
@@ -63,6 +67,7 @@ def epsilon(
     shell.answer(output, build, plot=plot.plot)
 
 
+@words(delta=LIST)
 def explain(
     run: RunOptions,
     delta: DeltaOption,
@@ -81,6 +86,7 @@ def explain(
     epsilon(run, delta, gate, adaptive, engine, plot, dataclasses.replace(output, explain=True))
 
 
+@words(epsilon="Epsilon at which delta is asked for, or a list a,b,c.")
 def delta(run: RunOptions, epsilon: EpsilonOption, engine: EngineOptions, output: OutputOptions) -> None:
     """What a training run costs: delta at an epsilon.
 

@@ -8,13 +8,26 @@ import typer
 
 from dpbudget import checks, derive
 from dpbudget.cli import shell
-from dpbudget.cli.options import DeltaOption, EngineOptions, EpsilonOption, GateOption, OutputOptions, Text, _number
+from dpbudget.cli.options import (
+    DeltaOption,
+    EngineOptions,
+    EpsilonOption,
+    GateOption,
+    OutputOptions,
+    Text,
+    _number,
+    words,
+)
 from dpbudget.errors import InputError
 from dpbudget.federated import NoiseAt
 from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Sampling
 from dpbudget.report import Report
 
 
+@words(
+    epsilon="The epsilon to meet: solves for what is left out.",
+    delta="Failure probability; default 1/N^1.1 for N clients.",
+)
 def federated(
     epsilon: EpsilonOption,
     delta: DeltaOption,

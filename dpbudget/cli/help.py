@@ -24,7 +24,7 @@ NAMES = (
 SECTIONS = (
     ("The run", options.RunOptions),
     ("The budget", options.DeltaOption, options.EpsilonOption, options.GateOption, options.AdaptiveOption),
-    ("The method", options.EngineOptions),
+    ("The method", options.EngineOptions, options.ToleranceOption),
     ("The output", options.PlotOption, options.OutputOptions),
 )
 

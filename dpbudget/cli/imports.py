@@ -9,20 +9,21 @@ import typer
 
 from dpbudget import checks
 from dpbudget.cli import shell
-from dpbudget.cli.budget import Tolerance, _tolerance
-from dpbudget.cli.options import DeltaOption, OutputOptions, Text, _number
+from dpbudget.cli.options import DeltaOption, OutputOptions, Text, ToleranceOption, _number, words
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 
 TOOLS = ("opacus", "flower", "csv")
 
 
+@words(delta="Failure probability, where the file does not hold it.")
 def import_(
     tool: Annotated[str, typer.Argument(metavar="opacus|flower|csv", help="Which tool wrote the file.")],
     state: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSON state, checkpoint (.pt) or CSV; nothing in it is run.")
     ],
     delta: DeltaOption,
+    engine: ToleranceOption,
     output: OutputOptions,
     append: Annotated[
         Text, typer.Option("--append", metavar="FILE", help="Append the releases to this budget file.")
@@ -36,7 +37,6 @@ def import_(
             help="How Flower's replace-one multipliers are meant.",
         ),
     ] = "clipping-norm",
-    tolerance: Tolerance = "1e-5",
 ) -> None:
     """Releases from an Opacus or Flower state, or from a CSV.
 
@@ -50,7 +50,7 @@ def import_(
             raise InputError("", f"{tool!r} is not a tool that can be read", hint=f"Choose from {', '.join(TOOLS)}.")
         at = None if delta.delta is None else checks.delta(checks.number("delta", delta.delta))
         printed = None if reported is None else checks.epsilon(checks.number("reported", reported), "reported")
-        width = _tolerance(tolerance)
+        width = shell.tolerance_of(engine)
         from dpbudget import importers
 
         if tool == "flower":

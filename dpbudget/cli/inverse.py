@@ -6,11 +6,21 @@ from typing import Annotated
 
 from dpbudget import checks, derive
 from dpbudget.cli import shell
-from dpbudget.cli.options import DeltaOption, EngineOptions, EpsilonOption, OutputOptions, RunOptions, Text, _number
+from dpbudget.cli.options import (
+    DeltaOption,
+    EngineOptions,
+    EpsilonOption,
+    OutputOptions,
+    RunOptions,
+    Text,
+    _number,
+    words,
+)
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 
 
+@words(hide=("noise_multiplier", "noise_std", "noise_on", "history"))
 def sigma(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, engine: EngineOptions, output: OutputOptions
 ) -> None:
@@ -30,6 +40,7 @@ def sigma(
     shell.answer(output, build)
 
 
+@words(hide=("steps", "epochs", "history"))
 def steps(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, engine: EngineOptions, output: OutputOptions
 ) -> None:
@@ -49,6 +60,7 @@ def steps(
     shell.answer(output, build)
 
 
+@words(hide=("sampling_rate", "batch_size", "epochs", "devices", "accumulate", "loader", "history"))
 def rate(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, engine: EngineOptions, output: OutputOptions
 ) -> None:
@@ -70,6 +82,7 @@ def rate(
     shell.answer(output, build)
 
 
+@words(epsilon="Epsilon, if it is given.", delta="Delta, if it is given.")
 def gaussian(
     epsilon: EpsilonOption,
     delta: DeltaOption,

@@ -6,13 +6,14 @@ error is worded in one place (dpbudget.checks).
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -97,9 +98,9 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class DeltaOption:
-    delta: Annotated[
-        Text, _number("--delta", "-d", help="Failure probability, or a list a,b,c; default 1/n^1.1 where n is known.")
-    ] = None
+    delta: Annotated[Text, _number("--delta", "-d", help="Failure probability; default 1/n^1.1 where n is known.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,18 @@ class EpsilonOption:
 
 
 @dataclass(frozen=True)
-class EngineOptions:
+class ToleranceOption:
+    tolerance: Annotated[
+        str, _number("--tolerance", help="Relative width of the certified interval. Default 1e-5.")
+    ] = "1e-5"
+
+
+@dataclass(frozen=True)
+class EngineOptions(ToleranceOption):
     accountant: Annotated[
         str,
         typer.Option("--accountant", "-a", metavar="NAMES", help=f"{', '.join(ACCOUNTANTS)}; a list, or all."),
     ] = "pld,rdp"
-    tolerance: Annotated[
-        str, _number("--tolerance", help="Relative width of the certified interval. Default 1e-5.")
-    ] = "1e-5"
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,25 @@ def _options_of(group: type[Any]) -> list[inspect.Parameter]:
     ]
 
 
+def words(hide: Iterable[str] = (), **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """How a command's help words the options of a group, and which of them it leaves out: those that it refuses."""
+
+    def mark(function: Callable[..., None]) -> Callable[..., None]:
+        vars(function)["words"] = (frozenset(hide), helps)
+        return function
+
+    return mark
+
+
+def _reworded(parameter: inspect.Parameter, hidden: frozenset[str], helps: dict[str, str]) -> inspect.Parameter:
+    if parameter.name not in hidden and parameter.name not in helps:
+        return parameter
+    kind, info = get_args(parameter.annotation)
+    info = copy.copy(info)
+    info.hidden, info.help = parameter.name in hidden, helps.get(parameter.name, info.help)
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
 def takes_groups(function: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is an option group by the group's fields, as the command line sees them."""
     groups: dict[str, Any] = {}
@@ -182,6 +206,8 @@ def takes_groups(function: Callable[..., None]) -> Callable[..., None]:
             continue
         groups[name] = hint
         parameters += _options_of(groups[name])
+
+    parameters = [_reworded(parameter, *getattr(function, "words", (frozenset(), {}))) for parameter in parameters]
 
     @functools.wraps(function)
     def command(**values: Any) -> None:

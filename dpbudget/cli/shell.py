@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbudget import checks, derive
-from dpbudget.cli.options import DeltaOption, EngineOptions, OutputOptions, RunOptions
+from dpbudget.cli.options import DeltaOption, OutputOptions, RunOptions, ToleranceOption
 from dpbudget.errors import DpbudgetError, InputError
 from dpbudget.render import FORMATS, renderer
 from dpbudget.render.style import Style
@@ -81,7 +81,7 @@ def epsilon_of(text: str | None) -> float:
     return checks.epsilon(checks.number("epsilon", text))
 
 
-def tolerance_of(engine: EngineOptions) -> float:
+def tolerance_of(engine: ToleranceOption) -> float:
     value = checks.positive("tolerance", checks.number("tolerance", engine.tolerance))
     if not 1e-12 <= value <= 1:
         raise InputError("tolerance", f"{value:g} is not in [1e-12, 1]", hint="The default is 1e-5, relative.")

@@ -11,13 +11,14 @@ from dpbudget import checks, derive, grid
 from dpbudget.cli import shell
 from dpbudget.cli.options import (
     DeltaOption,
-    EngineOptions,
     EpsilonOption,
     OutputOptions,
     PlotOption,
     RunOptions,
     Text,
+    ToleranceOption,
     _number,
+    words,
 )
 from dpbudget.errors import InputError
 from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Sampling
@@ -92,13 +93,18 @@ class FederatedOptions:
     ] = None
 
 
+@words(
+    hide=("history",),
+    epsilon="Epsilon to train at, or a list a,b,c.",
+    noise_multiplier="Noise multiplier to train at, or a list a,b,c.",
+)
 def simulate(
     run: RunOptions,
     epsilon: EpsilonOption,
     delta: DeltaOption,
     data: DataOptions,
     federated: FederatedOptions,
-    engine: EngineOptions,
+    engine: ToleranceOption,
     plot: PlotOption,
     output: OutputOptions,
     mode: Annotated[
@@ -136,7 +142,7 @@ def _one_way(run: RunOptions, epsilon: EpsilonOption) -> None:
 
 def _sgd(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, data: DataOptions, federated: FederatedOptions,
-    engine: EngineOptions, output: OutputOptions,
+    engine: ToleranceOption, output: OutputOptions,
 ) -> Report:  # fmt: skip
     for name, value in vars(federated).items():
         if value is not None:
@@ -176,7 +182,7 @@ def _sigmas(run: RunOptions) -> list[float]:
 
 
 def _setting(
-    source: Source, data: DataOptions, clip_norm: float, delta: float, engine: EngineOptions, output: OutputOptions
+    source: Source, data: DataOptions, clip_norm: float, delta: float, engine: ToleranceOption, output: OutputOptions
 ) -> Setting:
     from dpbudget.answers.simulate_report import Setting
 
@@ -224,7 +230,7 @@ def _source(size: Text, data: DataOptions, client: Text) -> Source:
 
 def _federated(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, data: DataOptions, given: FederatedOptions,
-    engine: EngineOptions, output: OutputOptions,
+    engine: ToleranceOption, output: OutputOptions,
 ) -> Report:  # fmt: skip
     for name, better in (("batch_size", "--local-batch or --clients-per-round"), ("epochs", "--local-epochs or --rounds"),
                          ("sampling_rate", "--clients-per-round"), ("steps", "--rounds"), ("noise_std", "--sigma"),

@@ -22,6 +22,7 @@ from dpbudget.cli.options import (
     RunOptions,
     Text,
     _number,
+    words,
 )
 from dpbudget.errors import InputError
 from dpbudget.report import Report
@@ -30,6 +31,10 @@ AXES = ("noise_multiplier", "sampling_rate", "batch_size", "dataset_size", "step
 LONG = 200
 
 
+@words(
+    epsilon="Target epsilon: solves for the one of noise, steps and rate that is left out.",
+    delta="Failure probability; default 1/n^1.1 where one n is given.",
+)
 def table(
     run: RunOptions,
     epsilon: EpsilonOption,

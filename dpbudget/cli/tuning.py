@@ -10,13 +10,14 @@ from dpbudget import checks
 from dpbudget.cli import shell
 from dpbudget.cli.options import (
     DeltaOption,
-    EngineOptions,
     EpsilonOption,
     GateOption,
     OutputOptions,
     RunOptions,
     Text,
+    ToleranceOption,
     _number,
+    words,
 )
 from dpbudget.errors import InputError
 from dpbudget.report import Report
@@ -24,12 +25,13 @@ from dpbudget.report import Report
 LAWS = ("poisson", "geometric", "negative-binomial", "logarithmic", "binomial", "fixed")
 
 
+@words(epsilon="The epsilon to meet: solves for the noise or the trials.")
 def tune(
     run: RunOptions,
     delta: DeltaOption,
     epsilon: EpsilonOption,
     gate: GateOption,
-    engine: EngineOptions,
+    engine: ToleranceOption,
     output: OutputOptions,
     trials: Annotated[
         Text, _number("--trials", "-k", help="Expected number of trials; exact with --law fixed.")
