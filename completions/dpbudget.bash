@@ -157,7 +157,7 @@ _dpbudget_command() {
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -a | --accountant) one='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         esac
@@ -166,7 +166,7 @@ _dpbudget_command() {
         options='-e --epsilon -d --delta --tolerance -a --accountant --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -n --dataset-size -b --batch-size -E --epochs -C --clip-norm --max-epochs --max-batch --target-snr --sampling --adjacency -h --help'
         flags='--json -v --explain --verbose --quiet -h --help'
         case ${2-} in
-        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
+        -a | --accountant) one='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb' ;;
         --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;

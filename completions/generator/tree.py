@@ -4,7 +4,7 @@ What a value may be follows from how the option is declared, by the word that st
 
     FILE, FILE.csv, OLD.json    a file
     sum|mean                    one of a closed set
-    NAME, NAMES                 one of CHOICES[parameter], or a list of them with commas; free text without an entry
+    NAME, NAMES                 one of CHOICES[parameter], or a list of them with commas or all; free text without an entry
     anything else               free text or a number
 
 Only attributes that every supported typer has are read here: the types of parameters are not among them.
@@ -28,7 +28,7 @@ from dpbudget.model import Adjacency, Sampling
 from dpbudget.render import FORMATS
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "accountant": (*ACCOUNTANTS, "all"),
+    "accountant": tuple(ACCOUNTANTS),
     "adjacency": tuple(str(value) for value in Adjacency),
     "format": FORMATS,
     "mechanism": tuple(MECHANISMS),
@@ -96,7 +96,7 @@ def _kind(name: str, metavar: str, is_flag: bool) -> tuple[Kind, tuple[str, ...]
     if re.fullmatch(r"[a-z0-9-]+(\|[a-z0-9-]+)+", metavar):
         return Kind.ONE, tuple(metavar.split("|"))
     if metavar in ("NAME", "NAMES") and name in CHOICES:
-        return (Kind.LIST if metavar == "NAMES" else Kind.ONE), CHOICES[name]
+        return (Kind.LIST, (*CHOICES[name], "all")) if metavar == "NAMES" else (Kind.ONE, CHOICES[name])
     return Kind.FREE, ()
 
 

@@ -86,13 +86,9 @@ def table(
 
     Cells that differ only in delta share their work. An interrupt ends the table early and keeps what is done.
     """
-    names = accountants(accountant)
-    if len(names) > 1 or "all" in names:
-        raise InputError(
-            "accountant", "a table has one accountant", hint="Run it once for each, or use dpbudget compare."
-        )
+    [name] = accountants(accountant)
     unknown = _unknown({**given, **axes}) if "epsilon" in axes else ""
-    question = _Question(given, names[0], tolerance, digits, unknown, history)
+    question = _Question(given, name, tolerance, digits, unknown, history)
     total = math.prod(len(values) for values in axes.values())
     rows: list[_Row] = []
     interrupted = False

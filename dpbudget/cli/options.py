@@ -124,6 +124,13 @@ class EngineOptions(ToleranceOption):
 
 
 @dataclass(frozen=True)
+class OneEngineOptions(ToleranceOption):
+    accountant: Annotated[
+        str, typer.Option("--accountant", "-a", metavar="NAME", help=f"One of {', '.join(ACCOUNTANTS)}.")
+    ] = "pld"
+
+
+@dataclass(frozen=True)
 class GateOption:
     max_epsilon: Annotated[
         Text, _number("--max-epsilon", help="Exit with 3 when the proven epsilon is above this.")

@@ -14,9 +14,9 @@ from dpbudget import checks, derive, grid
 from dpbudget.cli import shell
 from dpbudget.cli.options import (
     DeltaOption,
-    EngineOptions,
     EpsilonOption,
     GateOption,
+    OneEngineOptions,
     OutputOptions,
     PlotOption,
     RunOptions,
@@ -40,7 +40,7 @@ def table(
     epsilon: EpsilonOption,
     delta: DeltaOption,
     gate: GateOption,
-    engine: EngineOptions,
+    engine: OneEngineOptions,
     output: OutputOptions,
 ) -> None:
     """A grid over any parameters, for a target epsilon too.
@@ -64,7 +64,6 @@ def table(
         if gate.max_epsilon is not None:
             limit = checks.epsilon(checks.number("max_epsilon", gate.max_epsilon), "max_epsilon")
         tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
-        names = "pld" if engine.accountant == EngineOptions().accountant else engine.accountant
         total = 1
         for values in axes.values():
             total *= len(values)
@@ -74,11 +73,19 @@ def table(
 
         with _progress(total, output.quiet) as progress:
             return answers.table(
-                given, axes, accountant=names, tolerance=tolerance, digits=digits, max_epsilon=limit,
+                given, axes, accountant=_one(engine), tolerance=tolerance, digits=digits, max_epsilon=limit,
                 history=history, progress=progress,
             )  # fmt: skip
 
     shell.answer(output, build)
+
+
+def _one(engine: OneEngineOptions) -> str:
+    if "," in engine.accountant or engine.accountant == "all":
+        raise InputError(
+            "accountant", "takes one name here", hint="Run the command once for each, or use dpbudget compare."
+        )
+    return engine.accountant
 
 
 def _derived_delta(axes: dict[str, Any]) -> list[Any]:
@@ -92,7 +99,7 @@ def _derived_delta(axes: dict[str, Any]) -> list[Any]:
 def plan(
     epsilon: EpsilonOption,
     delta: DeltaOption,
-    engine: EngineOptions,
+    engine: OneEngineOptions,
     plot: PlotOption,
     output: OutputOptions,
     dataset_size: Annotated[Text, _number("--dataset-size", "-n", help="Number of records.")] = None,
@@ -142,10 +149,9 @@ def plan(
         tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
         from dpbudget import planner
 
-        names = "pld" if engine.accountant == EngineOptions().accountant else engine.accountant
         with _progress(0, output.quiet) as progress:
             return planner.plan(
-                n, target, at, batches=batches, epochs=passes, clip_norm=clip, given=given, accountant=names,
+                n, target, at, batches=batches, epochs=passes, clip_norm=clip, given=given, accountant=_one(engine),
                 tolerance=tolerance, digits=digits, progress=progress, **limits,
             )  # fmt: skip
 
