@@ -63,14 +63,16 @@ def _rdp(name: str, conversion: Conversion) -> tuple[Question, Question]:
     def epsilon(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
         from dpbudget.accounting import rdp
 
-        bounds = [rdp.epsilon(parts, delta, conversion=conversion) for parts in ledger.directions.values()]
+        rho, each = ledger.rho, ledger.without_zcdp().directions.values()
+        bounds = [rdp.epsilon(parts, delta, conversion=conversion, rho=rho) for parts in each]
         worst = max(bounds, key=lambda bound: bound.epsilon)
         return _bound(name, worst.epsilon, order=worst.order)
 
     def delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
         from dpbudget.accounting import rdp
 
-        bounds = [rdp.delta(parts, epsilon, conversion=conversion) for parts in ledger.directions.values()]
+        rho, each = ledger.rho, ledger.without_zcdp().directions.values()
+        bounds = [rdp.delta(parts, epsilon, conversion=conversion, rho=rho) for parts in each]
         worst = max(bounds, key=lambda bound: bound.delta)
         return _bound(name, worst.delta, order=worst.order)
 

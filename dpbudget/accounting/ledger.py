@@ -65,7 +65,7 @@ class Ledger:
         totals: dict[Mechanism, int] = {}
         for release in releases:
             mechanism = _canonical(release.mechanism, adjacency)
-            if release.count:
+            if release.count and mechanism != ZCDP(0.0):
                 if mechanism in totals:
                     _check_merging(mechanism, (totals[mechanism], release.count))
                 totals[mechanism] = totals.get(mechanism, 0) + release.count

@@ -24,8 +24,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbudget.accounting.cumulant import Quadrature, log_moment, on_panels, panel_edges, quadrature, resolved_moment
-from dpbudget.accounting.pairs import Pair
+from dpbudget.accounting import closed_form
+from dpbudget.accounting.cumulant import on_panels, panel_edges, quadrature, resolved_moment
+from dpbudget.accounting.cutmoments import CutTotal, cut_total
+from dpbudget.accounting.pairs import Pair, SampledGaussianRemove
 from dpbudget.accounting.single import single_log_delta
 from dpbudget.errors import InputError, NotCertified
 
@@ -59,49 +61,11 @@ class RdpBound:
     delta_truncated: float
 
 
-@dataclass(frozen=True)
-class _Total:
-    """K(lam) of the composition after the cut, its slope and curvature, and log of the mass that was cut."""
-
-    parts: list[tuple[Quadrature, int]]
-    cut: float
-
-    @property
-    def limit(self) -> float:
-        """The largest lam that every part resolves."""
-        return min(nodes.limit for nodes, _ in self.parts)
-
-    @property
-    def size(self) -> int:
-        return max(nodes.loss.size for nodes, _ in self.parts)
-
-    def moment(self, lam: float) -> tuple[float, float, float]:
-        value = slope = curvature = 0.0
-        for nodes, count in self.parts:
-            m = log_moment(nodes, np.array([lam]))
-            value += count * (float(m.value[0]) + float(m.error[0]))
-            slope += count * float(m.slope[0])
-            curvature += count * float(m.curvature[0])
-        return value, slope, curvature
-
-
 def _merge(parts: Parts) -> list[tuple[Pair, int]]:
     for _, count in parts:
         if not count >= 0:
             raise InputError("steps", f"{count} is not a number of steps >= 0")
     return [(pair, count) for pair, count in parts if count > 0]
-
-
-def _cut(parts: list[tuple[Pair, int]], log_mass: float, refine: float) -> _Total:
-    """The composition with at most exp(log_mass) of P cut, shared equally by all steps."""
-    per_step = log_mass - math.log(sum(count for _, count in parts))
-    nodes = [(quadrature(pair, per_step, log_below=per_step - 30.0, refine=refine), count) for pair, count in parts]
-    kept = 0.0
-    for n, count in nodes:
-        if n.missing >= 1.0:
-            return _Total(nodes, 1.0)
-        kept += count * math.log1p(-n.missing)
-    return _Total(nodes, -math.expm1(kept) * (1.0 + 1e-12))
 
 
 def _conversion_term(lam: float, kind: Conversion) -> float:
@@ -111,21 +75,22 @@ def _conversion_term(lam: float, kind: Conversion) -> float:
     return -lam * math.log1p(1.0 / lam) - math.log1p(lam)
 
 
-def epsilon(parts: Parts, delta: float, *, conversion: Conversion = "improved") -> RdpBound:
+def epsilon(parts: Parts, delta: float, *, conversion: Conversion = "improved", rho: float = 0.0) -> RdpBound:
     """Smallest epsilon that one moment proves for the composition of `parts`, in one direction.
 
-    parts: (pair, count).  delta: in (0, 1].  Errs upwards only; math.inf where nothing finite is proven.
+    parts: (pair, count).  delta: in (0, 1].  rho: what releases have together of which only zCDP is known.
+    Errs upwards only; math.inf where nothing finite is proven.
     Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010, Prop. 12 ("improved"; also Balle et al. 2020,
     arXiv:1905.09982, Thm 21); Mironov 2017, arXiv:1702.07476, Prop. 3 ("classic").
     """
     if not delta > 0.0:
         raise InputError("delta", f"{delta} is not in (0, 1]")
     live = _merge(parts)
-    if not live or delta >= 1.0 or _variation(live) <= delta:
+    if not (live or rho > 0.0) or delta >= 1.0 or _variation(live, rho) <= delta:
         return RdpBound(0.0, delta, math.nan, 0.0, math.log(min(delta, 1.0)), 0.0)
-    best, chosen = _epsilon_once(live, delta, conversion, CUTS[0]), 0
+    best, chosen = _epsilon_once(live, rho, delta, conversion, CUTS[0]), 0
     for i in range(1, len(CUTS) if conversion == "improved" else 1):
-        trial = _epsilon_once(live, delta, conversion, CUTS[i])
+        trial = _epsilon_once(live, rho, delta, conversion, CUTS[i])
         if not trial.epsilon < best.epsilon:
             break
         best, chosen = trial, i
@@ -134,7 +99,7 @@ def epsilon(parts: Parts, delta: float, *, conversion: Conversion = "improved") 
     low, middle, high = CUTS[chosen - 1], CUTS[chosen], CUTS[min(chosen + 1, len(CUTS) - 1)]
     for _ in range(CUT_ROUNDS):  # where the cut matters, closer to the best share of it
         for share in (math.sqrt(low * middle), math.sqrt(middle * high)):
-            trial = _epsilon_once(live, delta, conversion, share)
+            trial = _epsilon_once(live, rho, delta, conversion, share)
             if trial.epsilon < best.epsilon:
                 best = trial
                 low, middle, high = (low, share, middle) if share < middle else (middle, share, high)
@@ -144,9 +109,9 @@ def epsilon(parts: Parts, delta: float, *, conversion: Conversion = "improved") 
     return best
 
 
-def _epsilon_once(parts: list[tuple[Pair, int]], delta: float, kind: Conversion, share: float) -> RdpBound:
+def _epsilon_once(parts: list[tuple[Pair, int]], rho: float, delta: float, kind: Conversion, share: float) -> RdpBound:
     log_delta = math.log(delta)
-    total = _cut(parts, log_delta + math.log(share), 1.0)
+    total = cut_total(parts, rho, log_delta + math.log(share), 1.0)
     left = delta - total.cut
     if not left > 0.0:
         return RdpBound(math.inf, delta, math.nan, math.inf, log_delta, total.cut)
@@ -157,7 +122,7 @@ def _epsilon_once(parts: list[tuple[Pair, int]], delta: float, kind: Conversion,
     for refine in REFINE:
         if lam < 0.98 * total.limit or total.size * refine > MAX_NODES:
             break
-        total = _cut(parts, log_delta + math.log(share), refine)
+        total = cut_total(parts, rho, log_delta + math.log(share), refine)
         lam = _best_order(total, log_left, kind)
     value = total.moment(lam)[0]
     constant = _conversion_term(lam, kind)
@@ -168,7 +133,7 @@ def _epsilon_once(parts: list[tuple[Pair, int]], delta: float, kind: Conversion,
     return RdpBound(max(0.0, bound), delta, lam + 1.0, value / lam, log_delta, total.cut)
 
 
-def delta(parts: Parts, epsilon: float, *, conversion: Conversion = "improved") -> RdpBound:
+def delta(parts: Parts, epsilon: float, *, conversion: Conversion = "improved", rho: float = 0.0) -> RdpBound:
     """Smallest delta that one moment proves at `epsilon` >= 0, for the composition of `parts` in one direction.
 
     The cut needs delta: a first pass with next to no cut finds its size, the next ones cut in proportion; each pass
@@ -177,17 +142,17 @@ def delta(parts: Parts, epsilon: float, *, conversion: Conversion = "improved") 
     if not epsilon >= 0.0:
         raise InputError("epsilon", f"{epsilon} is not a number >= 0")
     live = _merge(parts)
-    if not live or epsilon == math.inf:
+    if not (live or rho > 0.0) or epsilon == math.inf:
         infinite = -math.expm1(sum(count * _log_finite(pair) for pair, count in live))
         return RdpBound(epsilon, infinite, math.nan, 0.0, math.log(infinite) if infinite > 0.0 else -math.inf, 0.0)
-    best = _delta_once(live, epsilon, conversion, -690.0)
-    if epsilon == 0.0 and (distance := _variation(live)) < best.delta:
+    best = _delta_once(live, rho, epsilon, conversion, -690.0)
+    if epsilon == 0.0 and (distance := _variation(live, rho)) < best.delta:
         log_distance = math.log(distance) if distance > 0.0 else -math.inf
         best = RdpBound(0.0, distance, math.nan, 0.0, log_distance, 0.0)
     for share in CUTS if conversion == "improved" else CUTS[:1]:
         start = best.log_delta
         for _ in range(6):
-            trial = _delta_once(live, epsilon, conversion, max(best.log_delta, -660.0) + math.log(share))
+            trial = _delta_once(live, rho, epsilon, conversion, max(best.log_delta, -660.0) + math.log(share))
             gain = best.log_delta - trial.log_delta
             best = min(best, trial, key=lambda bound: bound.log_delta)
             if not gain > 1e-3:
@@ -201,13 +166,15 @@ def _log_finite(pair: Pair) -> float:
     return math.log1p(-pair.infinite_mass) if pair.infinite_mass < 1.0 else -math.inf
 
 
-def _delta_once(parts: list[tuple[Pair, int]], epsilon: float, kind: Conversion, log_cut: float) -> RdpBound:
-    total = _cut(parts, log_cut, 1.0)
+def _delta_once(
+    parts: list[tuple[Pair, int]], rho: float, epsilon: float, kind: Conversion, log_cut: float
+) -> RdpBound:
+    total = cut_total(parts, rho, log_cut, 1.0)
     lam = _best_moment(total, epsilon, kind) if total.cut < 1.0 else 1.0
     for refine in REFINE:
         if lam < 0.98 * total.limit or total.size * refine > MAX_NODES:
             break
-        total = _cut(parts, log_cut, refine)
+        total = cut_total(parts, rho, log_cut, refine)
         lam = _best_moment(total, epsilon, kind)
     value = total.moment(lam)[0]
     constant = _conversion_term(lam, kind)
@@ -221,7 +188,7 @@ def _delta_once(parts: list[tuple[Pair, int]], epsilon: float, kind: Conversion,
     return RdpBound(epsilon, bound, order, value / lam, log_delta, total.cut)
 
 
-def _best_moment(total: _Total, epsilon: float, kind: Conversion) -> float:
+def _best_moment(total: CutTotal, epsilon: float, kind: Conversion) -> float:
     """The lam that minimises the convex K(lam) + c(lam) - lam epsilon, where the increasing derivative vanishes."""
     lam, lo, hi, most = 1.0, 0.0, math.inf, 1e13 / max(epsilon, 1e-60)  # beyond it round-off eats the gain
     for _ in range(120):
@@ -258,6 +225,8 @@ def rdp_curve(pair: Pair, orders: Array) -> Array:
 
 def _whole_moment(pair: Pair, lam: float) -> float:
     """log E_P[e^{lam L}], nothing cut: panels wherever p, q or p e^{lam L} is within e^{-80} of its largest value."""
+    if isinstance(pair, SampledGaussianRemove) and pair.rate == 1.0:
+        return 0.5 * (lam / pair.sigma) * ((1.0 + lam) / pair.sigma) * (1.0 + ROUND)
     lo, hi = pair.support(-700.0)
     while lo < hi:
         edges = panel_edges(pair, lo, hi, 1.0)
@@ -284,7 +253,7 @@ def rdp_total(parts: Parts, orders: Array) -> Array:
     return curve
 
 
-def _best_order(total: _Total, log_delta: float, kind: Conversion) -> float:
+def _best_order(total: CutTotal, log_delta: float, kind: Conversion) -> float:
     """The lam that minimises (K(lam) + c(lam) - log delta) / lam.
 
     The derivative vanishes where G(lam) = lam K' - K + [log(1 + lam)] equals log(1/delta). K is convex with K(0) <= 0,
@@ -292,8 +261,7 @@ def _best_order(total: _Total, log_delta: float, kind: Conversion) -> float:
     whatever lam it ends with gives a valid bound.
     """
     target = -log_delta
-    spread = sum(count * float(n.weight @ np.square(n.loss)) for n, count in total.parts)
-    lam = math.sqrt(2.0 * target / spread) if 0.0 < spread < math.inf else 1.0
+    lam = math.sqrt(2.0 * target / total.square) if 0.0 < total.square < math.inf else 1.0
     lo, hi = 0.0, math.inf
     for _ in range(80):
         value, slope, curvature = total.moment(lam)
@@ -321,28 +289,30 @@ def _inside(guess: float, lo: float, hi: float) -> float:
     return hi / 8.0 if lo == 0.0 else math.sqrt(lo * hi)
 
 
-def _variation(parts: list[tuple[Pair, int]]) -> float:
+def _variation(parts: list[tuple[Pair, int]], rho: float) -> float:
     """An upper bound on the total variation distance of the composition: the sum of the single steps' (triangle inequality).
 
-    A step's is the integral of (1 - e^{-L}) over L > 0, on panels that begin where the loss passes 0: across that point
-    the integrand has a kink, which a quadrature does not see.
+    A step's is in closed form, or the integral of (1 - e^{-L}) over L > 0 on panels that begin where the loss passes 0:
+    across that point the integrand has a kink, which a quadrature does not see. Of rho-zCDP, as in `_by_divergence`.
     """
     try:
-        total = sum(count * math.exp(single_log_delta(pair, 0.0)[0]) for pair, count in parts)
+        total = sum(count * _one_variation(pair) for pair, count in parts)
     except NotCertified:
         return 1.0
-    return min(1.0, total * (1.0 + 1e-11))
+    return min(1.0, total * (1.0 + 1e-11) + _distance(rho))
 
 
-def _by_divergence(total: _Total) -> float:
-    """An upper bound on delta(0) from the Kullback-Leibler divergence of the cut and renormalised law P'' = P' / P'(1).
+def _one_variation(pair: Pair) -> float:
+    if closed_form.has_closed_form(pair):
+        return closed_form.delta_interval(pair, 0.0)[1]
+    return math.exp(single_log_delta(pair, 0.0)[0])
 
-    The smaller of sqrt(KL / 2) (Pinsker) and sqrt(1 - e^{-KL}) (Bretagnolle-Huber), since int (dP' - dQ)_+ <= TV(P'', Q);
-    the cut mass is added.
-    """
-    divergence = 0.0
-    for n, count in total.parts:
-        kept = 1.0 - n.missing
-        mean = n.mean + max(n.bottom, 0.0) * n.below + 1e-14 * n.mean_size
-        divergence += count * (max(mean, 0.0) / kept - math.log1p(-n.missing)) * (1.0 + 1e-12)
-    return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence))) + total.cut
+
+def _distance(divergence: float) -> float:
+    """The total variation that a Kullback-Leibler divergence allows: Pinsker, or Bretagnolle-Huber."""
+    return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence))) * (1.0 + 1e-15)
+
+
+def _by_divergence(total: CutTotal) -> float:
+    """An upper bound on delta(0): int (dP' - dQ)_+ <= TV(P'', Q) for P'' = P' / P'(1), and the cut mass."""
+    return _distance(total.divergence) + total.cut

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
+from dpbudget.accounting import gaussian as gaussian_exact
 from dpbudget.accounting import rdp
+from dpbudget.accounting.cutmoments import PlainGaussian
 from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove, dominating_pairs
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, ApproxDP, Laplace, PureDP
@@ -232,6 +234,55 @@ def test_limits_and_bad_input():
         rdp.delta([(pair, 1)], math.nan)
     with pytest.raises(InputError):
         rdp.rdp_curve(pair, np.array([1.0]))
+
+
+def test_concentrated_releases_add_to_the_moment():
+    from dpbudget.accounting import account, zcdp
+    from dpbudget.accounting.account import Ledger
+    from dpbudget.model import ZCDP, Gaussian, Release, SampledGaussian
+
+    for rho, delta in ((1e-6, 1e-5), (0.5, 1e-10), (3.0, 0.1), (40.0, 1e-30)):
+        assert rdp.epsilon([], delta, rho=rho).epsilon == pytest.approx(zcdp.epsilon(rho, delta), rel=1e-9)
+        sigma = 1 / math.sqrt(2 * rho)
+        for others in ((), (SampledGaussian(1.1, 0.05), 300), (Laplace(3.0), 5), (ApproxDP(0.3, delta / 100), 3)):
+            rest = [Release(*others)] if others else []
+            whole = Ledger.of([*rest, Release(ZCDP(rho / 4), 4)], Adjacency.ADD_OR_REMOVE_ONE)
+            gaussian = Ledger.of([*rest, Release(Gaussian(sigma))], Adjacency.ADD_OR_REMOVE_ONE)
+            for ask, argument in ((account.epsilon, delta), (account.delta, 2.0)):
+                truth = ask(gaussian, argument).lower
+                for name in ("rdp", "rdp-classic", "pld"):
+                    upper = ask(whole, argument, accountant=name).upper
+                    assert truth <= upper <= 1e4, (rho, others, name)
+    nothing = Ledger.of([Release(ZCDP(0.0), 3)], Adjacency.ZERO_OUT)
+    assert [account.epsilon(nothing, 1e-5, accountant=name).upper for name in ("pld", "rdp", "zcdp")] == [0.0] * 3
+
+
+def cut_gaussian_moment(sigma, top, lam):
+    def tilted(z):
+        return mpmath.npdf(z) * mpmath.exp(lam * (z / sigma + 1 / (2 * sigma**2)))
+
+    return float(mpmath.log(mpmath.quad(tilted, [-40, *sorted({min(lam / sigma, top), top})])))
+
+
+def test_plain_gaussians_have_a_closed_form():
+    # sigma 0.0013 is 1e8 releases of multiplier 13; a quadrature took minutes
+    for sigma in (1e-6, 0.0013, 0.05, 0.7, 20.0, 1e6):
+        by_moments = rdp.rdp_curve(SampledGaussianRemove(sigma, 1.0), np.array([1.001, 2.0, 1e4]))
+        np.testing.assert_allclose(by_moments, np.array([1.001, 2.0, 1e4]) / (2 * sigma**2), rtol=1e-13)
+        for delta in (1e-100, 1e-5, 0.3):
+            assert (
+                rdp.epsilon([(SampledGaussianRemove(sigma, 1.0), 1)], delta).epsilon
+                >= gaussian_exact.epsilon_interval(delta, sigma)[0]
+            )
+    for sigma, top, lam in ((0.3, 1.0, 2.0), (2.0, -0.5, 0.3), (2.0, 3.0, 40.0)):  # the cut moment in 30 digits
+        with mpmath.workdps(30):
+            exact = cut_gaussian_moment(mpmath.mpf(sigma), top, lam)
+        found = PlainGaussian(sigma, top, 0.0).moment(lam)
+        assert exact <= found[0] <= exact + 1e-13 * max(1.0, lam * (1 + lam) / sigma**2)
+        step = 1e-5 * lam
+        ends = [PlainGaussian(sigma, top, 0.0).moment(lam + move) for move in (-step, step)]
+        assert found[1] == pytest.approx((ends[1][0] - ends[0][0]) / (2 * step), rel=1e-6)
+        assert found[2] == pytest.approx((ends[1][1] - ends[0][1]) / (2 * step), rel=1e-5)
 
 
 def test_distance_at_epsilon_zero_is_never_short():
