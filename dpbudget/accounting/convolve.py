@@ -28,6 +28,9 @@ LOG_OUTSIDE = np.log(1e-16)
 
 MAX_POINTS = 2**21
 
+BLOCK = 30.0
+"""Fall of e^-loss within a block of `falling_sums`, in nats."""
+
 
 def log_gmax(lam: float | Array) -> Array:
     """log max_s g(s) = lam log(lam) - (1 + lam) log(1 + lam)."""
@@ -185,28 +188,44 @@ class Composition:
         with np.errstate(under="ignore"):
             weight = np.exp(-lam * gap)
             head = np.cumsum((mass * weight)[::-1])[::-1]
-            decay = np.cumsum((mass * weight * np.exp(-gap))[::-1])[::-1]
+            fall = falling_sums(mass * weight, h)
             size = np.cumsum((np.abs(mass) * weight)[::-1])[::-1]
             error = weight * noise + size * (4 * ROUND * s.size + 1e-13)
-            fall = np.exp(np.minimum(gap, 700.0)) * decay  # too small beyond: safe above; below, all of head falls
-            value = head - (fall if side > 0 else np.where(gap < 700.0, fall, head)) + side * error
-        return Table(s, reference, head, decay, error, value, self.log_total - lam * reference)
+            value = head - fall + side * error
+        return Table(s, head, fall, error, value, self.log_total - lam * reference)
 
 
 @dataclass(frozen=True)
 class Table:
-    """delta(eps) = e^log_scale (head_j - e^{eps - reference} decay_j) for s_{j-1} <= eps <= s_j, give or take error.
+    """delta(eps) = e^log_scale (head_j - e^{eps - s_j} fall_j) for s_{j-1} <= eps <= s_j, give or take error.
 
     value: the bound at eps = s_j itself, over e^log_scale.
     """
 
     s: Array
-    reference: float
     head: Array
-    decay: Array
+    fall: Array
     error: Array
     value: Array
     log_scale: float
+
+
+def falling_sums(terms: Array, step: float) -> Array:
+    """sum_{i >= j} terms_i e^{-(i - j) step} at every j, to a relative 1e-13 of the sum of the absolute values.
+
+    In blocks across which the factor falls by e^BLOCK, so that no factor leaves the range of a double whatever the
+    length of the lattice; what lies more than two blocks on weighs less than e^-2 BLOCK.
+    """
+    length = int(min(terms.size, BLOCK / step + 1))
+    blocks = -(-terms.size // length)
+    padded = np.zeros(blocks * length)
+    padded[: terms.size] = terms
+    factor = np.exp(-step * np.arange(length))
+    within = np.cumsum((padded.reshape(blocks, length) * factor)[:, ::-1], axis=1)[:, ::-1] / factor
+    later = np.append(within[:, 0], [0.0, 0.0])
+    carried = later[1:-1] + np.exp(-step * length) * later[2:]
+    rest = np.exp(-step * np.arange(length, 0, -1))
+    return np.asarray((within + carried[:, None] * rest).ravel()[: terms.size])
 
 
 OUTSIDE_MASS = 4 * float(np.exp(LOG_OUTSIDE))
@@ -287,8 +306,8 @@ def invert(composition: Composition, delta: float, side: int, reference: float) 
     else:
         j = int(above[-1])
         left, right = float(table.s[j]), float(table.s[j + 1])
-        ratio = (table.head[j + 1] + side * table.error[j] - target) / max(table.decay[j + 1], 1e-300)
-        root = reference + float(np.log(ratio)) if ratio > 0 else left
+        ratio = (table.head[j + 1] + side * table.error[j] - target) / max(table.fall[j + 1], 1e-300)
+        root = right + float(np.log(ratio)) if ratio > 0 else left
         if side > 0 and not (ratio > 0):
             root = right
         inside = min(max(root, left), right)
@@ -306,7 +325,7 @@ def evaluate(composition: Composition, epsilon: float, side: int) -> float:
         noise = float(table.error[max(j - 1, 0)])
         if j == 0:  # error grows to the left
             noise *= float(np.exp(min(composition.lam * (float(table.s[0]) - point), 700.0)))
-        value = float(table.head[j]) - float(np.exp(point - table.reference)) * float(table.decay[j]) + side * noise
+        value = float(table.head[j]) - float(np.exp(point - table.s[j])) * float(table.fall[j]) + side * noise
     finite = max(value, 0.0) * float(np.exp(table.log_scale + side * composition.relative_error))
     if not np.isfinite(finite):
         return 1.0 if side > 0 else 0.0

@@ -146,7 +146,7 @@ def lattice_upper(composition: Composition, epsilons: Array) -> Array:
     with np.errstate(over="ignore", under="ignore"):
         scale = np.exp(min(log_scale, 700.0))
         out[j >= table.s.size] = table.error[-1] * scale
-        value = table.head[k] - np.exp(point[inside] - table.reference) * table.decay[k] + table.error[k - 1]
+        value = table.head[k] - np.exp(point[inside] - table.s[k]) * table.fall[k] + table.error[k - 1]
         out[inside] = np.maximum(value, 0.0) * scale
         out += np.exp(min(log_scale - 640.0, 700.0)) + composition.infinite
     return np.where(out >= 0.0, np.minimum(out, 1.0), 1.0) if log_scale <= 700.0 else np.ones(epsilons.shape)

@@ -10,8 +10,10 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+import scipy.special
 
 from dpbudget.accounting import gaussian, mesh
+from dpbudget.accounting.convolve import falling_sums
 from dpbudget.accounting.lattice import certify_delta, certify_epsilon, certify_epsilons
 from dpbudget.accounting.pairs import (
     Pair,
@@ -349,3 +351,44 @@ def test_one_step_at_any_rate_contains_sixty_digits() -> None:
         assert exact(bracket.upper) <= delta, (sigma, rate, delta)
         assert bracket.lower == 0 or exact(bracket.lower) > delta, (sigma, rate, delta)
         assert bracket.upper - bracket.lower <= 1e-9 * bracket.upper, (sigma, rate, delta)
+
+
+def separated_delta(epsilon: float, sigma: float, rate: float, steps: int) -> float:
+    """delta of a Poisson-sampled run whose noise is so small that every step shows whether the record took part.
+
+    A step's loss is then log(1 - q) or log q + N(1 / 2 s^2, 1 / s^2), to within e^(-1 / 8 s^2); the sum given the number
+    of steps that it took part in is Gaussian, and delta a binomial mean of closed forms.
+    """
+    k = np.arange(steps + 1)
+    log_weight = scipy.special.gammaln(steps + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(steps - k + 1)
+    log_weight += k * math.log(rate) + (steps - k) * math.log1p(-rate)
+    shift = k * math.log(rate) + (steps - k) * math.log1p(-rate)
+    spread = np.sqrt(np.maximum(k, 1)) / sigma
+    z = (shift + spread**2 / 2 - epsilon) / spread
+    with np.errstate(over="ignore", under="ignore"):
+        each = np.exp(scipy.special.log_ndtr(z)) - np.exp(epsilon - shift + scipy.special.log_ndtr(z - spread))
+        each[0] = max(0.0, -math.expm1(min(700.0, epsilon - shift[0])))
+    return float(np.exp(log_weight) @ each)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-10])
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps"),
+    [(0.05, 0.1, 1000), (0.04, 0.02, 300), (0.03, 0.003, 300), (0.03, 0.1, 100), (0.02, 0.003, 100), (0.02, 0.1, 100)],
+)
+def test_losses_of_thousands_from_the_lattice(sigma: float, rate: float, steps: int, delta: float) -> None:
+    """Where e^loss is beyond any double: sums of terms that fall by thousands of nats across the lattice."""
+    low, high, _ = mesh.mesh_epsilon([(SampledGaussianRemove(sigma, rate), steps)], delta, 1e-3)
+    assert separated_delta(high, sigma, rate, steps) <= delta
+    assert separated_delta(low, sigma, rate, steps) >= delta
+    assert high - low <= 1.5e-3 * high
+
+
+def test_falling_sums() -> None:
+    """Against the plain double sum, whatever the step: one block, several, one for each point."""
+    rng = np.random.default_rng(3)
+    for step in (1e-9, 0.013, 0.7, 20.0, 45.0, 1e4):
+        terms = rng.standard_normal(257) * np.exp(-rng.uniform(0, 60, 257))
+        exact = [math.fsum(terms[j:] * np.exp(-step * np.arange(257 - j))) for j in range(257)]
+        size = np.cumsum(np.abs(terms)[::-1])[::-1]
+        assert np.all(np.abs(falling_sums(terms, step) - exact) <= 1e-13 * size)
