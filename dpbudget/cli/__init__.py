@@ -22,6 +22,7 @@ from dpbudget.cli import (
     simulate,
     table,
     tuning,
+    usage,
     verify,
 )
 from dpbudget.cli.options import CONTEXT, takes_groups
@@ -84,19 +85,20 @@ def _root(
     pass
 
 
-def _usage_error(error: Any) -> int:
-    """The parser's own complaints, in this tool's words and on stderr."""
-    text = str(error.format_message()).strip().replace("\n", " ")
-    shell.complain(f"error: {text[:1].lower() + text[1:]}", "Run dpbudget --help, or dpbudget COMMAND --help.")
+def _wrong(message: str, hint: str) -> int:
+    shell.complain(f"error: {message}", hint)
     return 2
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out goes through an exit code of the contract."""
+    words = usage.rewritten(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        if arguments is None and len(sys.argv) == 1:
-            arguments = ["--help"]
-        code = app(arguments, prog_name="dpbudget", standalone_mode=False)
+        root: Any = typer.main.get_command(app)
+        misread = usage.misread(words, root)
+        if misread:
+            sys.exit(_wrong(*misread))
+        code = root(words, prog_name="dpbudget", standalone_mode=False)
         sys.stdout.flush()
         if isinstance(code, int) and code:
             sys.exit(code)
@@ -110,7 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except Exception as error:
         if hasattr(error, "format_message"):
-            sys.exit(_usage_error(error))
+            sys.exit(_wrong(*usage.complaint(error, root, words)))
         if os.environ.get("DPBUDGET_DEBUG"):
             raise
         shell.complain(
