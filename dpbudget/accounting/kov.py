@@ -6,9 +6,8 @@ infinite loss of probability delta0, so k of them have total delta 1 - (1 - delt
     S(epsilon) = sum_j Binom(k, p; j) (1 - e^(epsilon - (2j - k) epsilon0))_+ ,     p = 1 / (1 + e^-epsilon0).
 
 Thm 3.3 of the paper gives S at the epsilons (k - 2i) epsilon0; the sum is the hockey stick of the same pair at every
-epsilon. All terms are positive, so S is computed to a relative error that is known, at a billion steps too: the
-probabilities come from deviances (Loader 2000, "Fast and accurate computation of binomial probabilities"), never from
-differences of log-gammas, which lose 1e-6 at k = 1e9. What is cut off is bounded by Hoeffding and added.
+epsilon. All terms are positive, so S is computed to a relative error that is known, at a billion steps too (`binomial`).
+What is cut off is bounded by Hoeffding and added.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpbudget.accounting.binomial import log_mass
 from dpbudget.accounting.gaussian import ROUND_OFF
 from dpbudget.errors import NotCertified
 
 Array = NDArray[np.float64]
-
-HALF_LOG_2PI = 0.9189385332046727
-_STIRLING = np.array([0.0] + [math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - HALF_LOG_2PI for n in range(1, 16)])
 
 
 class ResponseTail:
@@ -43,7 +40,7 @@ class ResponseTail:
         mean = k * float(expit(epsilon0))
         low, high = max(0, math.floor(mean - width)), min(k, math.ceil(mean + width))
         j = np.arange(low, high + 1, dtype=np.float64)
-        log_pmf, error = log_binomial_pmf(j, k, epsilon0)
+        log_pmf, error = log_mass(j, k, float(expit(epsilon0)), float(expit(-epsilon0)))
         self.loss: Array = (2.0 * j - k) * epsilon0
         # Probabilities in units of e^shift, so that nothing that matters underflows.
         self.shift = max(log_scale, -600.0)
@@ -91,25 +88,6 @@ class ResponseTail:
         return min(root, node)
 
 
-def log_binomial_pmf(j: Array, k: int, epsilon0: float) -> tuple[Array, Array]:
-    """(log of Binom(k, 1/(1 + e^-epsilon0); j), bound on its absolute error), each of the shape of j.
-
-    j: whole numbers in [0, k].  epsilon0: in [0, 500].
-    """
-    p, q = float(expit(epsilon0)), float(expit(-epsilon0))
-    rest = k - j
-    ends = (j == 0.0) | (rest == 0.0)
-    first, first_size = _deviance(j, k * p)
-    second, second_size = _deviance(rest, k * q)
-    inner = np.where(ends, 1.0, j * (rest / k))
-    correction = _stirling_error(np.asarray([k], dtype=np.float64)) - _stirling_error(j) - _stirling_error(rest)
-    value = correction - first - second - 0.5 * np.log(inner) - HALF_LOG_2PI
-    value = np.where(j == 0.0, -k * np.logaddexp(0.0, epsilon0), value)
-    value = np.where(rest == 0.0, -k * np.log1p(np.exp(-epsilon0)), value)
-    # k p carries 4 units of round-off, which the deviance takes up |x - kp| + x |log(x/kp)| fold.
-    return value, 2e-14 + 16 * ROUND_OFF * (first_size + second_size) + 4 * ROUND_OFF * np.abs(value)
-
-
 def optimal_epsilon(k: int, epsilon0: float, slack: float) -> float:
     """The least epsilon of k (epsilon0, 0)-DP steps at total delta `slack`, rounded up.
 
@@ -150,20 +128,3 @@ def least_slack(k: int, epsilon0: float, epsilon: float) -> float:
         if value >= scale or scale <= 1e-304:
             return value
         scale = max(scale * scale, 1e-304)
-
-
-def _deviance(x: Array, mean: float) -> tuple[Array, Array]:
-    """x log(x / mean) + mean - x >= 0, and the size that its round-off is relative to. Same shape as x."""
-    d = (x - mean) / mean
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logarithm = np.where(x > 0.0, np.log1p(d), 0.0)
-    return x * logarithm - (x - mean), np.abs(x - mean) + x * np.abs(logarithm)
-
-
-def _stirling_error(n: Array) -> Array:
-    """log n! - log(sqrt(2 pi n) (n / e)^n), to 1e-14 absolutely; 0 at n = 0. Same shape as n."""
-    big = np.maximum(n, 16.0)
-    square = big * big
-    tail = 1 / 1680 - (1 / 1188) / square
-    series = (1 / 12 - (1 / 360 - (1 / 1260 - tail / square) / square) / square) / big
-    return np.where(n < 16.0, _STIRLING[np.minimum(n, 15.0).astype(np.intp)], series)

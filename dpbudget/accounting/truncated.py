@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtrc
 
 from dpbudget.accounting import mesh
+from dpbudget.accounting.binomial import MOST_TRIALS, Tails, tails
 from dpbudget.accounting.discrete_pairs import AtomicPair
 from dpbudget.accounting.discretise import discretise, panel_edges
 from dpbudget.accounting.gaussian_pairs import SampledGaussianAdd, SampledGaussianRemove
@@ -36,8 +36,8 @@ from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Interval
 
 MOST_CELLS = 20_000
-COEFFICIENT_ERROR = 1e-10
-"""Relative error of the binomial tails, and of what follows from them; covered on the safe side."""
+ROUND_OFF = 1e-12
+"""Covers the few operations on weights and masses, relative."""
 
 
 @dataclass(frozen=True)
@@ -60,24 +60,34 @@ class Truncated:
             raise InputError("sampling_rate", f"{self.rate} is not in (0, 1)")
         if not (self.dataset_size >= 1):
             raise InputError("dataset_size", f"{self.dataset_size} is not a positive number of records")
+        if not (self.dataset_size <= MOST_TRIALS):
+            raise InputError(
+                "dataset_size", f"{self.dataset_size:,} records with a largest batch; {MOST_TRIALS:,} are the most"
+            )
         if not (1 <= self.max_batch <= self.dataset_size):
             raise InputError("max_batch", f"{self.max_batch} is not from 1 to the number of records")
         if not (self.steps >= 1):
             raise InputError("steps", f"{self.steps} is not a positive number of steps")
 
     @property
+    def others(self) -> Tails:
+        """Below: that fewer than max_batch of the other records are drawn; above: tau. Each sums up to its own error."""
+        return tails(self.max_batch - 1, self.dataset_size - 1, self.rate)
+
+    @property
     def cut_probability(self) -> float:
-        """tau: that at least max_batch of the other records are drawn."""
-        return float(bdtrc(self.max_batch - 1, self.dataset_size - 1, self.rate))
+        """tau, rounded up: that at least max_batch of the other records are drawn."""
+        return self.others.above[1]
 
     @property
     def cut_rate(self) -> float:
-        """q', rounded up: that the record is in the batch although others were cut."""
-        tau = self.cut_probability
+        """q', rounded up: that the record is in the batch although others were cut. At most q B / (B + 1), as M >= B."""
+        at_most = self.rate * self.max_batch / (self.max_batch + 1) * (1 + ROUND_OFF)
+        tau = self.others.above[0]
         if tau == 0:
-            return 0.0
-        share = self.max_batch * float(bdtrc(self.max_batch, self.dataset_size, self.rate)) / self.dataset_size
-        return min(1.0, share / tau * (1 + COEFFICIENT_ERROR))
+            return at_most
+        share = self.max_batch * tails(self.max_batch, self.dataset_size, self.rate).above[1] / self.dataset_size
+        return min(at_most, share / tau * (1 + ROUND_OFF))
 
 
 @dataclass(frozen=True)
@@ -88,18 +98,18 @@ class UpperAtoms(AtomicPair):
 
 
 def components(run: Truncated, adjacency: Adjacency) -> dict[str, list[tuple[float, Pair]]]:
-    """Per direction the weights and pairs of the public mixture."""
-    s, q, cut, tau = run.sigma, run.rate, run.cut_rate, run.cut_probability
+    """Per direction the weights and pairs of the public mixture. The weights are rounded up, so that they dominate."""
+    s, q, cut, tau, free = run.sigma, run.rate, run.cut_rate, run.cut_probability, run.others.below[1]
     found: dict[str, list[tuple[float, Pair]]]
     if adjacency is Adjacency.REPLACE_ONE:
-        found = {"both": [(1 - tau, SampledGaussianReplace(s, q))]}
-        inside: tuple[Pair, ...] = (fixed_size_replace_pair(s, cut),) if cut else ()
+        found = {"both": [(free, SampledGaussianReplace(s, q))]}
+        inside: tuple[Pair, ...] = (fixed_size_replace_pair(s, cut),) if tau else ()
     else:
-        found = {"remove": [(1 - tau, SampledGaussianRemove(s, q))], "add": [(1 - tau, SampledGaussianAdd(s, q))]}
+        found = {"remove": [(free, SampledGaussianRemove(s, q))], "add": [(free, SampledGaussianAdd(s, q))]}
         inside = ()
-        if cut and adjacency is Adjacency.ZERO_OUT:
+        if tau and adjacency is Adjacency.ZERO_OUT:
             inside = fixed_size_zero_out_pairs(s, cut)
-        elif cut:
+        elif tau:
             inside = (SampledGaussianRemove(s / 2, cut), SampledGaussianAdd(s / 2, cut))
     for parts, pair in zip(found.values(), inside, strict=False):
         parts.append((tau, pair))
@@ -130,7 +140,7 @@ def _mixture(parts: Sequence[tuple[float, Pair]], steps: int, log_tail: float, t
         step = max(min(span / 4000, math.sqrt(4 * tolerance / (steps * weight))), span / MOST_CELLS)
         item = discretise(pair, step, log_tail)
         measure = item.upper
-        scale = weight * (1 + COEFFICIENT_ERROR) * (1 + item.mass_error)
+        scale = weight * (1 + ROUND_OFF) * (1 + item.mass_error)
         losses: Array = measure.losses + item.loss_error
         used = np.flatnonzero(measure.mass)
         points += zip(losses[used].tolist(), (scale * measure.mass[used]).tolist(), strict=True)
@@ -168,7 +178,7 @@ def _delta_upper(parts: Sequence[tuple[UpperAtoms, int]], epsilon: float, log_gu
     """One direction; beyond the sum of the largest losses only the infinite ones count."""
     if epsilon >= sum(n * max(loss for loss, _ in pair.atoms) for pair, n in parts):
         finite = sum(n * math.log1p(-pair.infinite_mass) for pair, n in parts)
-        return -math.expm1(finite) * (1 + COEFFICIENT_ERROR)
+        return -math.expm1(finite) * (1 + ROUND_OFF)
     return mesh.mesh_delta(parts, epsilon, log_guess, 1e-4)[1]
 
 

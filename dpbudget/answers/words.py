@@ -34,7 +34,12 @@ def assumptions(run: Run) -> str:
 
 
 def _cut(run: Run) -> str:
-    return "" if run.max_batch is None else f", batches above {run.max_batch} cut to a random subset of that size"
+    if run.max_batch is None:
+        return ""
+    return (
+        f", batches above {run.max_batch} cut to a random subset of that size, {run.dataset_size} records in the larger of "
+        "the neighbours"
+    )
 
 
 def facts(run: Run) -> list[tuple[str, Cell, str]]:

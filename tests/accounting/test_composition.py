@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpbudget.accounting import composition, gaussian, kov
+from dpbudget.accounting import binomial, composition, gaussian, kov
 from dpbudget.accounting.composition_rules import LEAST_SLACK, Steps, left, total_delta
 from dpbudget.errors import InputError, NotCertified
 
@@ -87,7 +87,7 @@ def test_exact_optimum_against_term_by_term_sums() -> None:
 def test_binomial_probabilities_stay_inside_their_error(k: int, eps0: float) -> None:
     mean, deviation = k / (1 + math.exp(-eps0)), math.sqrt(k) / (2 * math.cosh(eps0 / 2))
     j = np.unique(np.clip(np.rint(mean + deviation * np.linspace(-25, 25, 31)), 0, k))
-    values, errors = kov.log_binomial_pmf(j, k, eps0)
+    values, errors = binomial.log_mass(j, k, 1 / (1 + math.exp(-eps0)), 1 / (1 + math.exp(eps0)))
     with mpmath.workdps(60):
         p = 1 / (1 + mpmath.exp(-mpmath.mpf(eps0)))
         for x, value, error in zip(j, values, errors, strict=True):
@@ -96,6 +96,35 @@ def test_binomial_probabilities_stay_inside_their_error(k: int, eps0: float) -> 
             truth = choose + x * mpmath.log(p) + (k - x) * mpmath.log1p(-p)
             # 25 deviations out, the bound is a relative 8e-9 of a probability at a billion steps: no more than that.
             assert abs(truth - value) <= error <= 1e-12 + 2.5e-13 * math.sqrt(k)
+
+
+def exact_tail_beyond(k: int, n: int, p: float) -> mpmath.mpf:
+    """Pr[Bin(n, p) > k] as a sum of ratios in 40 digits."""
+    p = mpmath.mpf(p)
+    log_first = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 2) - mpmath.loggamma(n - k)
+    term = mpmath.exp(log_first + (k + 1) * mpmath.log(p) + (n - k - 1) * mpmath.log1p(-p))
+    total = mpmath.mpf(0)
+    for j in range(k + 1, n + 1):
+        total += term
+        term *= mpmath.mpf(n - j) / (j + 1) * p / (1 - p)
+        if j > n * p and term < total * mpmath.mpf("1e-30"):
+            break
+    return total
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "deviations"),
+    [(60_000, 256 / 60_000, 3), (60_000, 256 / 60_000, -4), (700, 0.6, 9), (30, 0.01, 2), (12, 0.9, 1),
+     (707_195, 0.17, 2), (10**9, 2e-5, 5), (10**9, 2e-5, -3), (10**9, 3e-10, 4)],
+)  # fmt: skip
+def test_binomial_tails_enclose_the_exact_sums(n: int, p: float, deviations: float) -> None:
+    k = min(max(round(n * p + deviations * math.sqrt(n * p * (1 - p))), 0), n - 1)
+    found = binomial.tails(k, n, p)
+    with mpmath.workdps(40):
+        above = exact_tail_beyond(k, n, p)
+        for (low, high), truth in ((found.above, above), (found.below, 1 - above)):
+            assert low <= truth <= high
+            assert high - low <= 1e-9 * high
 
 
 def test_exact_at_a_million_and_a_billion_steps_approaches_the_gaussian_limit() -> None:

@@ -434,6 +434,17 @@ def test_truncation_against_enumeration_in_every_direction(adjacency: Adjacency)
     assert worst > 0.6  # not attained, but of the right size
 
 
+def test_truncation_weights_dominate_at_any_size() -> None:
+    # scipy's binomial tail is off by 2e-9 at 800,000 records, by 2e-7 at 1e8, and useless beyond 2^31
+    for n, rate, cap in ((833_479, 0.12837, 107_300), (10**8, 1e-5, 1050), (10**9, 1e-6, 1030)):
+        run = truncated.Truncated(1.0, rate, n, cap, 10)
+        assert run.others.above[0] <= run.cut_probability <= run.others.above[0] * (1 + 1e-9)
+        assert run.others.below[1] + run.cut_probability >= 1
+        assert 0 < run.cut_rate <= rate * cap / (cap + 1) * (1 + 1e-9)
+    with pytest.raises(InputError, match="1,000,000,000"):
+        truncated.Truncated(1.0, 1e-6, 10**10, 20_000, 10)
+
+
 def test_without_truncation_it_is_poisson() -> None:
     """A limit that is never reached costs nothing; one that always is costs the sensitivity of 2 C."""
     exact = certify_delta([(SampledGaussianRemove(1.0, 0.1), 3)], 0.5)
