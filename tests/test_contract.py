@@ -11,6 +11,7 @@ from conftest import DATA, rows
 
 from dpbudget.accounting import account, certified, lattice
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
+from dpbudget.accounting.pairs import dominating_pairs
 from dpbudget.errors import ContradictionError, InputError, NotCertified
 from dpbudget.model import (
     ZCDP,
@@ -26,6 +27,7 @@ from dpbudget.model import (
     RandomizedResponse,
     Release,
     SampledGaussian,
+    Sampling,
 )
 
 ADD = Adjacency.ADD_OR_REMOVE_ONE
@@ -201,3 +203,50 @@ def test_merged_gaussians_err_upwards() -> None:
         [(pair, uses)] = Ledger.of([Release(Gaussian(sigma), count)], ADD).directions["both"]
         with mpmath.workdps(40):
             assert uses == 1 and pair.sigma <= mpmath.mpf(sigma) / mpmath.sqrt(count)
+
+
+def test_both_ends_of_merged_gaussians_hold_to_the_last_digit() -> None:
+    """The multiplier of the whole is no double: rounded down it would put the lower end above the truth."""
+    import mpmath
+
+    def exact(epsilon: float, sigma: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.ncdf(1 / (2 * sigma) - epsilon * sigma) - mpmath.exp(epsilon) * mpmath.ncdf(
+            -1 / (2 * sigma) - epsilon * sigma
+        )
+
+    for sigma, count, group, delta in (
+        (0.0313, 11_043, 7, 9.5e-50),
+        (0.68, 26_815, 3, 4.8e-75),
+        (3.9, 337, 7, 2.5e-43),
+    ):
+        step = SampledGaussian(sigma, 1.0, Sampling.FULL_BATCH, group_size=group)
+        ledger = Ledger.of([Release(step, count)], ADD)
+        ends = account.epsilon(ledger, delta)
+        at = account.delta(ledger, ends.upper)
+        with mpmath.workdps(60):
+            whole = mpmath.mpf(sigma) / group / mpmath.sqrt(count)
+            assert exact(ends.lower, whole) >= delta >= exact(ends.upper, whole)
+            assert at.lower <= exact(ends.upper, whole) <= at.upper
+
+
+def test_a_gaussian_release_has_its_multiplier_over_the_distance_already() -> None:
+    for adjacency in Adjacency:
+        [pair] = dominating_pairs(Gaussian(2.0), adjacency).values()
+        assert pair.sigma == 2.0
+        assert account.epsilon(Ledger.of([Release(Gaussian(2.0))], adjacency), 1e-5).upper == pytest.approx(
+            account.epsilon(Ledger.of([Release(SampledGaussian(4.0, 1.0))], Adjacency.REPLACE_ONE), 1e-5).upper
+        )
+
+
+def test_masses_that_nearly_add_up_are_made_to() -> None:
+    short = account.delta(Ledger.of([Release(GaussianMixture(1.0, (0.3, 0.7 - 9e-13)), 10**6)], ADD), 0.0)
+    whole = account.delta(Ledger.of([Release(GaussianMixture(1.0, (0.3, 0.7)), 10**6)], ADD), 0.0)
+    assert short.upper == pytest.approx(whole.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("sampling", [Sampling.FIXED_SIZE, Sampling.SHUFFLE, Sampling.BALLS_IN_BINS])
+def test_delta_of_one_batch_an_epoch_is_that_of_a_full_batch(sampling: Sampling) -> None:
+    adjacency = Adjacency.ZERO_OUT
+    found = account.delta(Ledger.of([Release(SampledGaussian(2.0, 1.0, sampling), 3)], adjacency), 1.0)
+    plain = account.delta(Ledger.of([Release(Gaussian(2.0), 3)], adjacency), 1.0)
+    assert (found.lower, found.upper) == pytest.approx((plain.lower, plain.upper), rel=1e-13)

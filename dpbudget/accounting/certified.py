@@ -63,8 +63,8 @@ def _pld(
     attained = True
     for name, parts in ledger.directions.items():
         bracket = certify(parts, argument, tolerance=tolerance)
-        known = [(pair, count) for pair, count in parts if pair.tight]
-        if len(known) < len(parts):
+        known = ledger.attained_directions[name]
+        if known != parts:
             # What is only bounded from above says nothing from below: a part of the releases costs no more than all.
             lower = certify(known, argument, tolerance=tolerance).lower if known else 0.0
             bracket = replace(bracket, lower=min(lower, bracket.upper))

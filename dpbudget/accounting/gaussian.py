@@ -185,16 +185,17 @@ def classical_sigma(epsilon: float, delta: float) -> ClassicalSigma:
     return ClassicalSigma(root / epsilon * (1 + 8 * ROUND_OFF), epsilon < 1.0)
 
 
-def combined_sigma(sigmas: list[tuple[float, float]]) -> float:
-    """The multiplier that stands for all Gaussian releases (sigma, count): (sum count / sigma^2)^(-1/2), rounded down.
+def combined_sigma(sigmas: list[tuple[float, float]], side: int = -1) -> float:
+    """The multiplier that stands for all Gaussian releases (sigma, count): (sum count / sigma^2)^(-1/2).
 
+    Rounded down (side -1) for upper ends, up (side 1) for lower ones.
     Exact, for adaptive composition too: Dong, Roth, Su 2019, arXiv:1905.02383, Cor. 3.3.
     """
     least = min((s for s, n in sigmas if n > 0), default=math.inf)
     if least == 0.0 or math.isinf(least):
         return least
     total = math.fsum(n * (least / s) ** 2 for s, n in sigmas if n > 0)
-    return least / math.sqrt(total) * (1 - 8 * ROUND_OFF)
+    return least / math.sqrt(total) * (1 + side * 8 * ROUND_OFF)
 
 
 def falling_root(f: Callable[[float], float], low: float, high: float) -> float:

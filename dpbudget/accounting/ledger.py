@@ -31,8 +31,7 @@ def _canonical(mechanism: Mechanism, adjacency: Adjacency) -> Mechanism:
             or (mechanism.sampling is Sampling.POISSON and mechanism.sampling_rate == 1)
         )
     ):
-        distance = mechanism.group_size * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-        return Gaussian(mechanism.noise_multiplier / distance)
+        return Gaussian(pairs.over_distance(mechanism.noise_multiplier, mechanism.group_size, adjacency))
     return mechanism
 
 
@@ -110,10 +109,20 @@ class Ledger:
 
     @cached_property
     def directions(self) -> Mapping[str, Parts]:
-        """The dominating pairs with their counts, one composition for each direction of the adjacency.
+        """The dominating pairs with their counts, one composition for each direction of the adjacency: for upper ends.
 
         Plain Gaussians are one Gaussian: mu^2 adds up (Dong, Roth, Su 2022, arXiv:1905.02383, Cor. 3.3).
         """
+        return self._directions(-1)
+
+    @cached_property
+    def attained_directions(self) -> Mapping[str, Parts]:
+        """The same for lower ends: only pairs that some mechanism attains, and merged Gaussians rounded the other way."""
+        return {
+            name: [(pair, count) for pair, count in parts if pair.tight] for name, parts in self._directions(1).items()
+        }
+
+    def _directions(self, side: int) -> Mapping[str, Parts]:
         found = []
         plain: list[tuple[float, float]] = []
         for mechanism, count in self.counts:
@@ -125,8 +134,9 @@ class Ledger:
                 special = sampling.composable(mechanism, count, self.adjacency)
             found.append(special or (pairs.dominating_pairs(mechanism, self.adjacency), count))
         if plain:
-            # rounded down, so that the upper end errs upwards; one release alone keeps its own multiplier
-            sigma = plain[0][0] if len(plain) == 1 and plain[0][1] == 1 else gaussian.combined_sigma(plain)
+            # one release alone keeps its own multiplier
+            alone = len(plain) == 1 and plain[0][1] == 1
+            sigma = plain[0][0] if alone else gaussian.combined_sigma(plain, side)
             found.append(({"both": pairs.SampledGaussianRemove(sigma, 1.0)}, 1))
         names = sorted({name for by_direction, _ in found for name in by_direction if name != "both"}) or ["both"]
         return {

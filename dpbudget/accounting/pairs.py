@@ -5,7 +5,9 @@ A combination without a meaning or without a proven pair is an InputError that s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 
 from dpbudget.accounting.discrete_pairs import (
     AtomicPair,
@@ -61,6 +63,7 @@ __all__ = [
     "fixed_size_replace_pair",
     "fixed_size_zero_out_pairs",
     "log_mixture_ratio",
+    "over_distance",
     "randomized_response_pair",
     "randomized_response_zero_out_pairs",
 ]
@@ -81,7 +84,9 @@ def dominating_pairs(mechanism: Mechanism, adjacency: Adjacency) -> Mapping[str,
         return _mixture(mechanism, adjacency)
     if isinstance(mechanism, Gaussian):
         _check_positive("noise_multiplier", mechanism.noise_multiplier)
-        return {"both": _gaussian(mechanism.noise_multiplier, 1, adjacency)}
+        return {
+            "both": SampledGaussianRemove(mechanism.noise_multiplier, 1.0)
+        }  # over the distance of neighbours already
     if isinstance(mechanism, Laplace):
         return _laplace(mechanism, adjacency)
     if isinstance(mechanism, RandomizedResponse):
@@ -127,14 +132,28 @@ def _mixture(mechanism: GaussianMixture, adjacency: Adjacency) -> Mapping[str, P
         raise InputError("masses", "are not two or more probabilities that add up to 1")
     if adjacency is Adjacency.REPLACE_ONE:
         raise InputError("adjacency", "no pair is proven for mixtures under replace-one adjacency")
-    largest = len(masses) - 1
+    largest, total = len(masses) - 1, math.fsum(masses)
+    masses = tuple(mass / total for mass in masses)
     return {"remove": MixtureRemove(sigma, 1.0, largest, masses), "add": MixtureAdd(sigma, 1.0, largest, masses)}
 
 
 def _gaussian(sigma: float, group: int, adjacency: Adjacency) -> Pair:
     """All records of the group move the sum by at most C each, by 2C where they are replaced."""
+    return SampledGaussianRemove(over_distance(sigma, group, adjacency), 1.0)
+
+
+def over_distance(sigma: float, group: int, adjacency: Adjacency) -> float:
+    """The multiplier over the distance of neighbours: a group moves the sum by its size, twice that where it is replaced.
+
+    Rounded down, unless the quotient is exact.
+    """
+    if not (1 <= group <= MAX_GROUP):
+        raise InputError("group_size", f"{group} is not a whole number from 1 to {MAX_GROUP}")
     distance = group * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-    return SampledGaussianRemove(sigma / distance, 1.0)
+    found = sigma / distance
+    if not math.isfinite(found):
+        return found
+    return found if Fraction(found) * distance <= Fraction(sigma) else math.nextafter(found, 0.0)
 
 
 def _poisson(sigma: float, rate: float, group: int, adjacency: Adjacency) -> Mapping[str, Pair]:

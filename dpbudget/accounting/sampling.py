@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dpbudget.accounting import allocation, fixedsize, shuffle, truncated
+from dpbudget.accounting import allocation, fixedsize, gaussian, shuffle, truncated
 from dpbudget.accounting.gaussian_pairs import SampledGaussianRemove
 from dpbudget.accounting.pair import Pair
+from dpbudget.accounting.pairs import over_distance
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Interval, SampledGaussian, Sampling
 
@@ -84,11 +85,11 @@ def epsilon(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, delta:
         return truncated.epsilon([_truncated(mechanism, steps)], delta, adjacency=adjacency)
     if mechanism.sampling is Sampling.FIXED_SIZE:
         if mechanism.sampling_rate == 1:
-            return _whole(sigma, steps, adjacency, delta)
+            return _whole(sigma, steps, adjacency, lambda s: gaussian.epsilon_interval(delta, s))
         return fixedsize.epsilon(mechanism.sampling_rate, sigma, steps, delta, adjacency=adjacency)
     in_epoch, _ = _epochs(mechanism, steps)
     if in_epoch == 1:
-        return _whole(sigma, steps, adjacency, delta)
+        return _whole(sigma, steps, adjacency, lambda s: gaussian.epsilon_interval(delta, s))
     if mechanism.sampling is Sampling.SHUFFLE:
         return _begun(lambda n: shuffle.epsilon(sigma, in_epoch, n, delta, adjacency=adjacency), steps, in_epoch)
     return _begun(
@@ -106,7 +107,7 @@ def delta(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, epsilon:
         return fixedsize.delta(mechanism.sampling_rate, sigma, steps, epsilon, adjacency=adjacency)
     in_epoch, _ = _epochs(mechanism, steps)
     if in_epoch == 1:
-        raise InputError("sampling", "a rate of 1 is a full batch", hint="Pass --sampling full-batch.")
+        return _whole(sigma, steps, adjacency, lambda s: gaussian.delta_interval(epsilon, s))
     if mechanism.sampling is Sampling.SHUFFLE:
         return _begun(lambda n: shuffle.delta(sigma, in_epoch, n, epsilon, adjacency=adjacency), steps, in_epoch)
     return _begun(lambda n: allocation.delta(sigma, in_epoch, n, epsilon), steps, in_epoch)
@@ -120,12 +121,10 @@ def _begun(ends: Callable[[int], Interval], steps: int, in_epoch: int) -> Interv
     return Interval(ends(whole).lower if whole else 0.0, ends(whole + 1).upper)
 
 
-def _whole(sigma: float, steps: int, adjacency: Adjacency, delta: float) -> Interval:
-    """Every record in every batch: plain Gaussian releases."""
-    from dpbudget.accounting import gaussian
-
-    distance = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    lower, upper = gaussian.epsilon_interval(delta, gaussian.combined_sigma([(sigma / distance, steps)]))
+def _whole(sigma: float, steps: int, adjacency: Adjacency, ends: Callable[[float], tuple[float, float]]) -> Interval:
+    """Every record in every batch: plain Gaussian releases. ends: both ends of the answer at one multiplier."""
+    releases = [(over_distance(sigma, 1, adjacency), float(steps))]
+    lower, upper = (ends(gaussian.combined_sigma(releases, side))[(1 - side) // 2] for side in (1, -1))
     return Interval(lower, upper)
 
 
