@@ -67,6 +67,12 @@ class Federation:
 
     def steps(self, noise_multiplier: float) -> tuple[Release, ...]:
         """The rounds as releases, at a multiplier relative to the clipping norm of one client."""
+        if self.sampling is Sampling.FIXED_SIZE and self.adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+            raise InputError(
+                "adjacency",
+                "where the number of clients a round is fixed, adding a client pushes another one out",
+                hint="Use replace-one or zero-out with fixed-size sampling.",
+            )
         distance = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
         if self.tree:
             return (Release(Gaussian(noise_multiplier / (distance * math.sqrt(tree_height(self.rounds))))),)
@@ -77,7 +83,16 @@ class Federation:
         return (Release(SampledGaussian(noise_multiplier, self.rate, self.sampling), self.rounds),)
 
     def uploads(self) -> tuple[Release, ...]:
-        """What the server sees of one client that noises its own update: no sum, and no secret about who takes part."""
+        """What the server sees of one client that noises its own update: no sum, and no secret about who takes part.
+
+        So it sees whether a client is there at all, and only what the client holds can be protected.
+        """
+        if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+            raise InputError(
+                "adjacency",
+                "with noise on every upload the server sees who takes part, and so whether a client is there at all",
+                hint="Use zero-out, which protects what a client holds, or replace-one.",
+            )
         distance = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
         count = self.rounds if self.max_participations is None else min(self.max_participations, self.rounds)
         return (Release(Gaussian(self.noise_multiplier / distance), count),)
@@ -103,13 +118,8 @@ class Federation:
         if self.noise_at is NoiseAt.SHARED:
             server = View("server", everybody, self.steps(everybody), "sees the sum alone, by secure aggregation")
             return [public, fellow, server]
-        own = View(
-            "server",
-            self.noise_multiplier,
-            self.uploads(),
-            "sees every noised upload and who took part: no amplification",
-        )
-        return [public, fellow, own]
+        seen = "sees every noised upload and who took part: no amplification"
+        return [public, fellow, View("server", self.noise_multiplier, self.uploads(), seen)]
 
 
 def central(client_multiplier: float, clients: int) -> float:

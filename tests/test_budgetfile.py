@@ -171,16 +171,26 @@ def test_setting_a_value_drops_what_contradicts_it() -> None:
             SampledGaussian(2.0, 0.01),
             7,
         ),
-        (
-            'mechanism = "federated"\nclients = 10\nclients_per_round = 10\nrounds = 7\nnoise_multiplier = 0.4\n'
-            'noise_at = "client"',
-            Gaussian(0.4),
-            7,
-        ),
     ],
 )
 def test_every_mechanism(body: str, mechanism: object, count: int) -> None:
     assert parts(body) == [Release(mechanism, count)]  # type: ignore[arg-type]
+
+
+def test_uploads_with_their_own_noise_hide_what_a_client_holds_not_that_it_is_there() -> None:
+    body = (
+        'mechanism = "federated"\nclients = 10\nclients_per_round = 10\nrounds = 7\nnoise_multiplier = 0.4\n'
+        'noise_at = "client"'
+    )
+    zeroed = HEAD.replace("add-or-remove-one", "zero-out")
+    assert parts(body, head=zeroed) == [Release(Gaussian(0.4), 7)]
+    assert parts(body, head=HEAD.replace("add-or-remove-one", "replace-one")) == [Release(Gaussian(0.2), 7)]
+    with pytest.raises(InputError, match="sees who takes part"):
+        parts(body)
+    fixed = body.replace('client"', 'server"') + '\nsampling = "fixed-size"\nmax_participations = 3'
+    assert parts(fixed, head=zeroed) == [Release(Gaussian(0.4), 3)]
+    with pytest.raises(InputError, match="pushes another one out"):
+        parts(fixed)
 
 
 def test_every_mechanism_is_tried_above() -> None:

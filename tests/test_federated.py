@@ -99,6 +99,17 @@ def test_who_is_protected_from_whom(dpbudget) -> None:
         return {v["adversary"]: v["epsilon"] for v in found["against"]}
 
     assert against("server")["server"] is None  # it sees the updates before it adds noise
+    run = ("federated", "--clients", "1000", "--clients-per-round", "100", "--rounds", "50", "-s", "1", "-d", "1e-5")
+    for given in (
+        ("--noise-at", "client"),
+        ("--sampling", "fixed-size", "--max-participations", "3"),
+        ("--sampling", "fixed-size", "--tree"),
+    ):
+        ran = dpbudget(*run, *given, "--adjacency", "add-or-remove-one")
+        assert ran.code == 2 and "--adjacency" in ran.err and "zero-out" in ran.err
+        assert dpbudget(*run, *given, "--adjacency", "zero-out", "--quiet").code == 0
+    local = dpbudget(*run, "--local-size", "100", "--local-batch", "10", "--quiet").out
+    assert "Poisson sampling, examples added or removed" in " ".join(local.split())
     client = against("client")
     assert client["server"]["lower"] > client["participant"]["upper"] > client["public"]["upper"]
     uploads = dpbudget("epsilon", "-s", "1", "--sampling", "full-batch", "-t", "50", "-d", "1e-5", "--json").json[

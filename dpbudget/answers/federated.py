@@ -346,8 +346,13 @@ def _facts(question: Question, federation: Federation) -> list[tuple[str, Cell, 
     ]
     if question.clip_count_std is not None:
         update = model.update_multiplier(federation.noise_multiplier, question.clip_count_std)
+        each = "" if federation.noise_at is NoiseAt.SERVER else " of each client"
         rows.append(
-            ("noise on the updates", Quantity(update, Rounding.UP), "multiplier; the clipped count takes the rest")
+            (
+                "noise on the updates",
+                Quantity(update, Rounding.UP),
+                f"multiplier{each}; the clipped count takes the rest, at {question.clip_count_std:.12g}{each}",
+            )
         )
     if question.clip_norm is not None:
         std = federation.noise_multiplier * question.clip_norm
@@ -371,8 +376,9 @@ def _notes(
     if sample:
         t = sample[0][1]
         notes.append(
-            f"Sample level: every local step is DP-SGD with noise multiplier {t.noise_multiplier:g}; rounds x local epochs x "
-            f"ceil(size / batch) = {t.steps} steps at the worst client; clients hold disjoint examples, so the largest counts."
+            f"Sample level: every local step is DP-SGD with noise multiplier {t.noise_multiplier:.12g}, its batch drawn by "
+            "Poisson sampling, examples added or removed; rounds x local epochs x ceil(size / batch) = "
+            f"{t.steps} steps at the worst client; clients hold disjoint examples, so the largest counts."
         )
     else:
         notes.append("A client-level guarantee protects every example of a client at least as well.")
@@ -381,7 +387,11 @@ def _notes(
         Sampling.FIXED_SIZE: "every round is a fresh uniform subset of fixed size, in secret",
     }.get(federation.sampling, f"{federation.sampling} sampling")
     if federation.tree or federation.max_participations is not None:
-        drawn = "who takes part need not be secret, and no client takes part more often than stated"
+        drawn = (
+            "who takes part is not published, and does not depend on whether another client is there"
+            if federation.adjacency is Adjacency.ADD_OR_REMOVE_ONE
+            else "who takes part need not be secret"
+        ) + "; no client takes part more often than stated"
     if federation.noise_at is not NoiseAt.SERVER:
         # else the client's own noise comes and goes with it, and the variance of the sum tells of its presence
         drawn += "; the noise in a sum is at a public level that does not depend on who takes part"
