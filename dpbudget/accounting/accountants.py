@@ -229,7 +229,7 @@ ACCOUNTANTS: Mapping[str, Accountant] = {
             "arXiv:1311.0776",
             *_composition("kov-exact"),
         ),
-        Accountant("zcdp", Kind.UPPER_BOUND, "zero-concentrated DP", "arXiv:1605.02658", _zcdp_epsilon, _zcdp_delta),
+        Accountant("zcdp", Kind.UPPER_BOUND, "zero-concentrated DP", "arXiv:1605.02065", _zcdp_epsilon, _zcdp_delta),
         Accountant(
             "gdp-clt",
             Kind.ESTIMATE,

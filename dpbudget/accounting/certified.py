@@ -99,7 +99,7 @@ def _beside_zcdp(
     ledger: Ledger, upper: Callable[[Parts, float], float], lower: Callable[[Ledger], Guarantee]
 ) -> Guarantee:
     """No one pair is close to every rho-zCDP mechanism. Above: one moment, as `rdp`. Below: a Gaussian release, which is
-    rho-zCDP at sigma = 1 / sqrt(2 rho) (Bun, Steinke 2016, arXiv:1605.02658, Prop. 1.6), beside the other releases.
+    rho-zCDP at sigma = 1 / sqrt(2 rho) (Bun, Steinke 2016, arXiv:1605.02065, Prop. 1.6), beside the other releases.
 
     upper: the bound of one direction of the others, and of rho; lower: the same question without zCDP.
     """

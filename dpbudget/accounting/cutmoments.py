@@ -1,7 +1,7 @@
 """What the parts of a composition add to the moments of the privacy loss, the upper tail of each cut off.
 
 Three kinds of parts: pairs in general, by quadrature; the plain Gaussian release, in closed form at any multiplier; and
-releases of which only rho-zCDP is known, K(lam) <= rho lam (1 + lam) by definition (Bun, Steinke 2016, arXiv:1605.02658,
+releases of which only rho-zCDP is known, K(lam) <= rho lam (1 + lam) by definition (Bun, Steinke 2016, arXiv:1605.02065,
 Def. 1.1), of which nothing is cut. What is cut and why it may be: `rdp`. Everything errs upwards.
 """
 

@@ -1,9 +1,9 @@
 """Releases that may depend on earlier outputs: a Renyi privacy filter at a few orders that are fixed beforehand.
 
-Theorem (Feldman, Zrnic 2021, arXiv:2008.11193, Thm 4.3; Lecuyer 2021, arXiv:2103.01379): let mechanisms be chosen one
-after the other, each as any function of the earlier outputs, and let rho_i be a bound on the i-th one's Renyi divergence
-of order alpha given those outputs. If sum rho_i <= B almost surely, the whole is (alpha, B)-RDP. The order and B must
-not depend on outputs: here both follow from the budget alone.
+Theorem (proven in docs/math.md, 12; first by Feldman, Zrnic 2021, arXiv:2008.11193, and Lecuyer 2021, arXiv:2103.01379):
+let mechanisms be chosen one after the other, each as any function of the earlier outputs, and let rho_i be a bound on the
+i-th one's Renyi divergence of order alpha given those outputs. If sum rho_i <= B almost surely, the whole is
+(alpha, B)-RDP. The order and B must not depend on outputs: here both follow from the budget alone.
 
 Several orders share delta. Let order k have the part w_k of delta, sum w_k = 1, and the cap B_k that turns into
 (epsilon, w_k delta)-DP, and go on while at least one order is below its cap. Let M be the whole and M_k the same run,
@@ -49,6 +49,15 @@ SCALES: Mapping[float, float] = {1.0: 1 / 2, 1 / 8: 1 / 8, 1 / 4: 1 / 8, 1 / 2: 
 """Orders of the filter: (order - 1) over that of `order`, and its part of delta. Sampled steps need smaller orders."""
 
 
+CURVE = 1 + 1e-11
+"""Covers the relative error of a Renyi curve by quadrature."""
+
+
+def _together(spent: float, turned: float) -> float:
+    """spent + turned, at least 0, rounded up where the two nearly cancel."""
+    return max(0.0, spent + turned + 4e-15 * (spent + abs(turned)))
+
+
 def _spent(ledger: Ledger, alpha: float) -> float:
     """The sum of the releases' Renyi divergences at alpha, in the worse direction."""
     if ledger.unbounded:
@@ -78,7 +87,7 @@ def epsilon(what: Ledger | Parallel, budget: float, delta: float) -> Guarantee:
     for scale, weight in SCALES.items():
         alpha = 1 + (middle - 1) * scale
         spent = max((_spent(ledger, alpha) for ledger in ledgers), default=0.0)
-        bound = 0.0 if spent == 0 else max(0.0, spent + conversion(alpha, weight * delta)) * (1 + 1e-12)
+        bound = 0.0 if spent == 0 else _together(spent * CURVE, conversion(alpha, weight * delta))
         if bound < value:
             best, value = alpha, bound
     detail = {"order": best, "reason": "Renyi filter at orders fixed by the budget"}

@@ -1,6 +1,6 @@
 """Zero-concentrated differential privacy: rho adds up, and turns into epsilon and delta from above.
 
-rho-zCDP means Renyi divergence at most rho alpha at every order alpha > 1 (Bun, Steinke 2016, arXiv:1605.02658,
+rho-zCDP means Renyi divergence at most rho alpha at every order alpha > 1 (Bun, Steinke 2016, arXiv:1605.02065,
 Def. 1.1). With lam = alpha - 1 and L = log(1 / delta) the conversion of Canonne, Kamath, Steinke 2020,
 arXiv:2004.00010, Prop. 12, reads
 
