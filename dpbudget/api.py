@@ -144,9 +144,7 @@ class Accountant:
 
     def __init__(self, *, adjacency: str = "add-or-remove-one", accountant: str = "pld") -> None:
         account.get(accountant)
-        if adjacency not in list(Adjacency):
-            raise InputError("adjacency", f"{adjacency!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
-        self.adjacency = Adjacency(adjacency)
+        self.adjacency = Adjacency(checks.choice("adjacency", adjacency, Adjacency))
         self.accountant = accountant
         self._counts: dict[tuple[float, float], int] = {}
 

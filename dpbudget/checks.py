@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from fractions import Fraction
 
 from dpbudget.errors import InputError
+from dpbudget.names import meant, plain
 
 MAX_STEPS = 10**9
 
@@ -23,7 +26,7 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
     try:
         values = [float(part) for part in parts]
     except ValueError:
-        raise InputError(parameter, f"{shown!r} is not a number", hint="Write 0.01, 1e-5 or 1/60.") from None
+        raise InputError(parameter, f"{shown!r} is not a number", hint=_way_out(shown)) from None
     if len(values) > 2 or any(math.isnan(v) for v in values):
         raise InputError(parameter, f"{shown} is not a number", hint="Write 0.01, 1e-5 or 1/60.")
     if any(math.isinf(v) for v in values):
@@ -39,6 +42,32 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
     # A zero with a huge exponent would be expanded.
     exact = [Fraction(part.strip()) if value else Fraction(0) for part, value in zip(parts, values, strict=True)]
     return exact[0] / exact[1] if len(exact) == 2 else exact[0]
+
+
+def _way_out(text: str) -> str:
+    """What to type instead of a text that is nearly a number."""
+    if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", text):
+        return f"Write {text.replace(',', '')}: numbers take no thousands separator."
+    if re.fullmatch(r"[+-]?\d*,\d+(e[+-]?\d+)?", text, re.IGNORECASE):
+        return f"Write {text.replace(',', '.')}: decimals take a point."
+    if match := re.fullmatch(r"([+-]?\d*\.?\d+) *%", text):
+        return f"Write {float(match[1]) / 100:.12g}."
+    if match := re.fullmatch(r"(\d*\.?\d+) *([km])", text, re.IGNORECASE):
+        return f"Write {float(match[1]) * (1000 if match[2] in 'kK' else 1000000):.12g}."
+    if match := re.fullmatch(r"(\d*\.?\d+ *\* *)?10 *(?:\^|\*\*) *([+-]?\d+)", text):
+        return f"Write {(match[1] or '1').rstrip('* ')}e{match[2]}."
+    return "Write 0.01, 1e-5 or 1/60."
+
+
+def choice(parameter: str, typed: str, known: Iterable[str]) -> str:
+    """The known name that was typed; upper case and underscores do not matter. Raises InputError with the one meant."""
+    names = [str(name) for name in known]
+    for name in names:
+        if isinstance(typed, str) and plain(typed) == plain(name):
+            return name
+    near = meant(typed, names) if isinstance(typed, str) else ""
+    listed = f"Choose from {', '.join(names)}."
+    raise InputError(parameter, f"{typed!r} is unknown", hint=f"Did you mean {near}? {listed}" if near else listed)
 
 
 def real(parameter: str, value: float | Fraction) -> float:
@@ -100,9 +129,9 @@ def whole(parameter: str, value: float | Fraction, *, least: int = 1, most: int 
         raise InputError(parameter, f"{_plain(exact)} is not a whole number", hint=hint)
     result = int(exact)
     if result < least:
-        raise InputError(parameter, f"{result} is below {least}", hint=hint)
+        raise InputError(parameter, f"{result} is below {least}", hint=hint or f"The least is {least}.")
     if most is not None and result > most:
-        raise InputError(parameter, f"{_plain(result)} is above {most:,}", hint=hint)
+        raise InputError(parameter, f"{_plain(result)} is above {most:,}", hint=hint or f"The most is {most:,}.")
     return result
 
 

@@ -33,9 +33,19 @@ def _range(parameter: str, text: str) -> list[Fraction]:
     if geometric:
         pieces = pieces[1:]
     if len(pieces) != 3:
-        raise InputError(parameter, f"{text!r} is not a range", hint="Write lo:hi:count, or log:lo:hi:count.")
+        example = f"{':'.join(pieces[:2])}:5" if len(pieces) == 2 else "0.8:2:5"
+        raise InputError(
+            parameter, f"{text!r} is not a range", hint=f"Write lo:hi:count or log:lo:hi:count, for example {example}."
+        )
     low, high = (checks.number(parameter, piece) for piece in pieces[:2])
-    count = checks.whole(parameter, checks.number(parameter, pieces[2]), least=1, most=MOST_VALUES)
+    third = checks.number(parameter, pieces[2])
+    if third.denominator != 1 and not geometric and 0 < third < abs(high - low):
+        steps = round(abs(high - low) / third) + 1
+        raise InputError(
+            parameter, f"{text!r} ends with a step; the third part is how many values there are",
+            hint=f"Write {pieces[0]}:{pieces[1]}:{steps}.",
+        )  # fmt: skip
+    count = checks.whole(parameter, third, least=1, most=MOST_VALUES)
     if count == 1:
         return [low]
     if geometric:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, TypedDict, get_type_hints
 
 from dpbudget import checks, derive
 from dpbudget.errors import InputError
 from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Release, SampledGaussian, Sampling
+from dpbudget.names import PARAMETERS, meant
 
 UNITS = ("example", "client", "user")
 Exact = str | int | float | Fraction
@@ -121,12 +121,6 @@ class Run:
         }
 
 
-def _choice(parameter: str, value: str, choices: Sequence[str]) -> str:
-    if value not in choices:
-        raise InputError(parameter, f"{value!r} is unknown", hint=f"Choose from {', '.join(choices)}.")
-    return value
-
-
 def _only_one(given: Mapping[str, Any], first: str, *others: str) -> None:
     for other in others:
         if given.get(first) is not None and given.get(other) is not None:
@@ -142,22 +136,22 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
     known = list(get_type_hints(RunParameters))
     for name in given:
         if name not in known:
-            close = get_close_matches(name, known, 1)
-            raise InputError(name, "is not a parameter of a run", hint=f"Did you mean {close[0]}?" if close else "")
+            near = meant(name, known, PARAMETERS)
+            raise InputError(name, "is not a parameter of a run", hint=f"Did you mean {near}?" if near else "")
     given = {name: value for name, value in given.items() if value is not None}
-    sampling = Sampling(_choice("sampling", given.get("sampling", "poisson"), [str(s) for s in Sampling]))
+    sampling = Sampling(checks.choice("sampling", given.get("sampling", "poisson"), Sampling))
     adjacency_name = given.get("adjacency") or str(DEFAULT_ADJACENCY[sampling])
-    adjacency = Adjacency(_choice("adjacency", adjacency_name, [str(a) for a in Adjacency]))
+    adjacency = Adjacency(checks.choice("adjacency", adjacency_name, Adjacency))
     common: dict[str, Any] = {
         "sampling": sampling,
         "adjacency": adjacency,
-        "unit": _choice("unit", given.get("unit", "example"), UNITS),
+        "unit": checks.choice("unit", given.get("unit", "example"), UNITS),
         "group_size": checks.whole("group_size", given.get("group_size", 1), most=1000),
         "max_batch": checks.whole("max_batch", given["max_batch"]) if "max_batch" in given else None,
         "microbatches": bool(given.get("microbatches", False)),
     }
-    _choice("loader", given.get("loader", "exact"), derive.LOADERS)
-    _choice("noise_on", given.get("noise_on", "sum"), ("sum", "mean"))
+    given["loader"] = checks.choice("loader", given.get("loader", "exact"), derive.LOADERS)
+    given["noise_on"] = checks.choice("noise_on", given.get("noise_on", "sum"), ("sum", "mean"))
     if history:
         return _history(given, history, common)
     derived: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 import typer
 
+from dpbudget import checks, grid
 from dpbudget.cli import app, usage
+from dpbudget.errors import InputError
 
 ROOT: Any = typer.main.get_command(app)
 RUN = "--sigma 1.1 -q 0.01 -t 10 -d 1e-5"
@@ -96,3 +99,73 @@ def test_synonyms_lead_to_what_exists() -> None:
     assert set(usage.COMMANDS.values()) <= {*ROOT.commands, "--version"}
     assert not set(usage.COMMANDS) & set(ROOT.commands)
     assert {command for command, _ in usage.ANSWERS} <= {"", *ROOT.commands}
+
+
+@pytest.mark.parametrize(
+    ("text", "way_out"),
+    [
+        ("1,1", "Write 1.1: decimals take a point."),
+        ("1,000", "Write 1000: numbers take no thousands separator."),
+        ("5%", "Write 0.05."),
+        ("10k", "Write 10000."),
+        ("2.5M", "Write 2500000."),
+        ("10^-5", "Write 1e-5."),
+        ("2*10**-6", "Write 2e-6."),
+        ("abc", "Write 0.01, 1e-5 or 1/60."),
+        ("", "Write 0.01, 1e-5 or 1/60."),
+    ],
+)
+def test_near_numbers_are_told_as_they_are_written(text: str, way_out: str) -> None:
+    with pytest.raises(InputError) as caught:
+        checks.number("sigma", text)
+    assert caught.value.hint == way_out
+    written = re.match(r"Write (\S+?)[.:]?( |$)", way_out)
+    assert written and checks.number("sigma", written[1].rstrip(",")) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "near"),
+    [
+        ("--accountant prv", "pld"),
+        ("--accountant renyi", "rdp"),
+        ("--accountant plds", "pld"),
+        ("--accountant gdp", "gdp-clt"),
+        ("--format jsn", "json"),
+        ("--format md", "markdown"),
+        ("--sampling possion", "poisson"),
+        ("--sampling without-replacement", "fixed-size"),
+        ("--adjacency replace", "replace-one"),
+        ("--adjacency add-remove", "add-or-remove-one"),
+        ("--adjacency substitute", "replace-one"),
+        ("--unit record", "example"),
+        ("--unit patient", "user"),
+        ("--loader tf", "tf-privacy"),
+        ("--noise-on average", "mean"),
+    ],
+)
+def test_near_names_are_offered_and_not_taken(dpbudget, options: str, near: str) -> None:
+    ran = dpbudget("epsilon", *shlex.split(RUN), *options.split())
+    assert ran.code == 2 and ran.err.startswith(f"error: {options.split()[0]}: ")
+    assert f"Did you mean {near}? Choose from " in ran.err
+
+
+def test_case_and_underscores_of_a_name_do_not_matter(dpbudget) -> None:
+    names = ("--sampling", "Fixed_Size", "-a", "PLD", "--format", "VALUE", "--adjacency", "Replace-One")
+    assert dpbudget("epsilon", *shlex.split(RUN), *names) == dpbudget(
+        "epsilon", *shlex.split(RUN), *(name.lower().replace("_", "-") for name in names)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "way_out"), [("0.8:2", "0.8:2:5"), ("0.8:2:0.1", "Write 0.8:2:13."), ("1:2:3:4", "0.8:2:5")]
+)
+def test_ranges(text: str, way_out: str) -> None:
+    with pytest.raises(InputError) as caught:
+        grid.values("sigma", text)
+    assert way_out in caught.value.hint
+
+
+def test_a_report_can_not_go_into_a_folder(dpbudget, tmp_path: Path) -> None:
+    run = ("epsilon", *shlex.split(RUN))
+    assert "is a folder\n  Name a file: " in dpbudget(*run, "-o", tmp_path).err
+    assert "there is no folder" in dpbudget(*run, "-o", tmp_path / "a" / "b").err

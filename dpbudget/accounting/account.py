@@ -12,18 +12,15 @@ from dpbudget.accounting.ledger import NO_NOISE as NO_NOISE
 from dpbudget.accounting.ledger import Ledger as Ledger
 from dpbudget.accounting.ledger import Parallel as Parallel
 from dpbudget.accounting.ledger import Parts as Parts
-from dpbudget.errors import ContradictionError, InputError, NotCertified
+from dpbudget.checks import choice
+from dpbudget.errors import ContradictionError, NotCertified
 from dpbudget.model import Guarantee, Interval, Kind
 
 DEFAULT_TOLERANCE = 1e-5
 
 
 def get(name: str) -> Accountant:
-    if name not in ACCOUNTANTS:
-        raise InputError(
-            "accountant", f"{name!r} is not an accountant", hint=f"Choose from {', '.join(ACCOUNTANTS)}, all."
-        )
-    return ACCOUNTANTS[name]
+    return ACCOUNTANTS[choice("accountant", name, ACCOUNTANTS)]
 
 
 def _trivial(accountant: Accountant, value: float, reason: str) -> Guarantee:

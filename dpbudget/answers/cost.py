@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dpbudget import checks
 from dpbudget.accounting import account, filter
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.answers import advice, words
@@ -21,10 +22,7 @@ def accountants(names: str) -> list[str]:
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     if not chosen:
         raise InputError("accountant", "names no accountant", hint=f"Choose from {', '.join(ACCOUNTANTS)}, all.")
-    for name in chosen:
-        if name != "all":
-            account.get(name)
-    return list(dict.fromkeys(chosen))
+    return list(dict.fromkeys(checks.choice("accountant", name, (*ACCOUNTANTS, "all")) for name in chosen))
 
 
 def _ask(ledger: Ledger, quantity: str, argument: float, names: Sequence[str], tolerance: float) -> list[Guarantee]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpbudget import budgetfile
+from dpbudget import budgetfile, checks
 from dpbudget.accounting import account
 from dpbudget.answers import budget
 from dpbudget.budgetfile import edit, store
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.budgetfile.values import Decimal
-from dpbudget.checks import number
 from dpbudget.errors import DpbudgetError, InputError
 from dpbudget.report import Notice, Report
 
@@ -29,8 +28,7 @@ class Refused(DpbudgetError):
 
 def entry(name: str, mechanism: str, given: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
     """One [[release]] as it goes into the file. Raises InputError on a key that the mechanism does not know."""
-    if mechanism not in MECHANISMS:
-        raise InputError("mechanism", f"{mechanism!r} is unknown", hint=f"Choose from {', '.join(MECHANISMS)}.")
+    mechanism = checks.choice("mechanism", mechanism, MECHANISMS)
     values: dict[str, Any] = {}
     for key, value in given.items():
         if key not in RUN_KEYS:
@@ -46,7 +44,7 @@ def entry(name: str, mechanism: str, given: Mapping[str, Any], pairs: Sequence[s
 
 def _toml_number(parameter: str, text: str) -> Any:
     """The number as TOML writes it: whole numbers as integers, decimals digit for digit."""
-    exact = number(parameter, text)
+    exact = checks.number(parameter, text)
     return int(exact) if exact.denominator == 1 else Decimal(repr(float(exact)))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fractions import Fraction
 
 from dpbudget import checks
 from dpbudget.errors import InputError
+from dpbudget.names import PARAMETERS, SYNONYMS, meant
 
 SOLVE = "solve"
 MAX_DIGITS = 100
@@ -128,5 +128,5 @@ def _escape(char: str) -> str:
 
 def suggestion(word: object, known: tuple[str, ...] | list[str]) -> str:
     """`did you mean "..."?` for the closest known word, or nothing."""
-    close = get_close_matches(word[:40].lower(), known, n=1, cutoff=0.7) if isinstance(word, str) else []
-    return f'did you mean "{close[0]}"?' if close else ""
+    near = meant(word, known, {**SYNONYMS, **PARAMETERS}) if isinstance(word, str) else ""
+    return f'did you mean "{near}"?' if near else ""

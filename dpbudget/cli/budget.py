@@ -175,16 +175,14 @@ def init(
         from dpbudget.model import Adjacency
         from dpbudget.run import UNITS
 
-        if adjacency not in list(Adjacency):
-            raise InputError("adjacency", f"{adjacency!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
-        if unit not in UNITS:
-            raise InputError("unit", f"{unit!r} is unknown", hint=f"Choose from {', '.join(UNITS)}.")
+        relation = Adjacency(checks.choice("adjacency", adjacency, Adjacency))
+        who = checks.choice("unit", unit, UNITS)
         values: dict[str, Any] = {}
         if epsilon.epsilon is not None:
             values["epsilon"] = checks.epsilon(checks.number("epsilon", epsilon.epsilon))
         if delta.delta is not None:
             values["delta"] = checks.delta(checks.number("delta", delta.delta))
-        text = edit.template(adjacency=Adjacency(adjacency), unit=unit, **values)
+        text = edit.template(adjacency=relation, unit=who, **values)
         document = budgetfile.load(text, filename=file)
         store.create(file, text, overwrite=force)
         from dpbudget.answers import budget

@@ -102,18 +102,12 @@ def federated(
         if noise_multiplier is not None:
             sigma = checks.noise_multiplier(checks.number("noise_multiplier", noise_multiplier))
         at = [float(d) for d in _deltas(delta, total)]
-        if noise_at not in list(NoiseAt):
-            raise InputError("noise_at", f"{noise_at!r} is unknown", hint=f"Choose from {', '.join(NoiseAt)}.")
-        if sampling not in ("poisson", "fixed-size", "full-batch"):
-            raise InputError(
-                "sampling", f"{sampling!r} is unknown", hint="Choose from poisson, fixed-size, full-batch."
-            )
-        drawn = Sampling(sampling)
+        place = NoiseAt(checks.choice("noise_at", noise_at, NoiseAt))
+        drawn = Sampling(checks.choice("sampling", sampling, ("poisson", "fixed-size", "full-batch")))
         # A client that leaves takes its noise along: with noise at the clients "counts as zero" is what can be proven.
-        own_noise = noise_at != "server" and drawn is not Sampling.FIXED_SIZE
-        relation = adjacency or ("zero-out" if own_noise else str(DEFAULT_ADJACENCY[drawn]))
-        if relation not in list(Adjacency):
-            raise InputError("adjacency", f"{relation!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
+        own_noise = place is not NoiseAt.SERVER and drawn is not Sampling.FIXED_SIZE
+        default = "zero-out" if own_noise else str(DEFAULT_ADJACENCY[drawn])
+        relation = Adjacency(checks.choice("adjacency", adjacency or default, Adjacency))
         if local_size is not None and sizes is not None:
             raise InputError("sizes", "contradicts --local-size", hint="Pass one of the two.")
         local = (
@@ -134,8 +128,8 @@ def federated(
 
         question = answers.Question(
             clients=total, clients_per_round=per_round, rounds=length, noise_multiplier=sigma, delta=at[0],
-            noise_at=NoiseAt(noise_at), min_honest=_whole("min_honest", min_honest), sampling=drawn,
-            adjacency=Adjacency(relation), max_participations=_whole("max_participations", max_participations), tree=tree,
+            noise_at=place, min_honest=_whole("min_honest", min_honest), sampling=drawn,
+            adjacency=relation, max_participations=_whole("max_participations", max_participations), tree=tree,
             clip_norm=_positive("clip_norm", clip_norm), clip_count_std=_positive("clip_count_std", clip_count_std),
             local_sizes=local, local_batch=_whole("local_batch", local_batch),
             local_epochs=_whole("local_epochs", local_epochs) or 1,

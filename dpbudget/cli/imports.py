@@ -10,7 +10,6 @@ import typer
 from dpbudget import checks
 from dpbudget.cli import shell
 from dpbudget.cli.options import DeltaOption, OutputOptions, Text, ToleranceOption, _number, words
-from dpbudget.errors import InputError
 from dpbudget.report import Report
 
 TOOLS = ("opacus", "flower", "csv")
@@ -46,16 +45,15 @@ def import_(
     """
 
     def build() -> Report:
-        if tool not in TOOLS:
-            raise InputError("", f"{tool!r} is not a tool that can be read", hint=f"Choose from {', '.join(TOOLS)}.")
+        writer = checks.choice("", tool, TOOLS)
         at = None if delta.delta is None else checks.delta(checks.number("delta", delta.delta))
         printed = None if reported is None else checks.epsilon(checks.number("reported", reported), "reported")
         width = shell.tolerance_of(engine)
         from dpbudget import importers
 
-        if tool == "flower":
+        if writer == "flower":
             found = importers.flower(state, noise_relative_to=noise_relative_to)
-        elif tool == "opacus":
+        elif writer == "opacus":
             found = importers.opacus(state)
         else:
             found = importers.csv(state)

@@ -124,6 +124,16 @@ class EngineOptions(ToleranceOption):
 
 
 @dataclass(frozen=True)
+class TableEngineOptions(ToleranceOption):
+    accountant: Annotated[
+        str,
+        typer.Option(
+            "--accountant", "-a", metavar="NAMES", help=f"{', '.join(ACCOUNTANTS)}; a list or all for a row each."
+        ),
+    ] = "pld"
+
+
+@dataclass(frozen=True)
 class OneEngineOptions(ToleranceOption):
     accountant: Annotated[
         str, typer.Option("--accountant", "-a", metavar="NAME", help=f"One of {', '.join(ACCOUNTANTS)}.")

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbudget import checks, derive
-from dpbudget.cli.options import DeltaOption, OutputOptions, RunOptions, ToleranceOption
+from dpbudget.accounting.accountants import ACCOUNTANTS
+from dpbudget.cli.options import DeltaOption, OneEngineOptions, OutputOptions, RunOptions, ToleranceOption
 from dpbudget.errors import DpbudgetError, InputError
 from dpbudget.render import FORMATS, renderer
 from dpbudget.render.style import Style
@@ -88,17 +89,21 @@ def tolerance_of(engine: ToleranceOption) -> float:
     return value
 
 
+def accountant_of(engine: OneEngineOptions) -> str:
+    if "," in engine.accountant or engine.accountant == "all":
+        raise InputError("accountant", "takes one name here", hint="Run the command once for each.")
+    return checks.choice("accountant", engine.accountant, ACCOUNTANTS)
+
+
 def digits_of(output: OutputOptions) -> int:
     return checks.whole("digits", Fraction(checks.number("digits", output.digits)), most=15)
 
 
 def format_of(output: OutputOptions) -> str:
-    name = "json" if output.json else output.format
-    if name not in FORMATS:
-        raise InputError("format", f"{name!r} is unknown", hint=f"Choose from {', '.join(FORMATS)}.")
-    if output.json and output.format not in ("text", "json"):
-        raise InputError("json", f"contradicts --format {output.format}", hint="Pass one of the two.")
-    return name
+    name = checks.choice("format", output.format, FORMATS)
+    if output.json and name not in ("text", "json"):
+        raise InputError("json", f"contradicts --format {name}", hint="Pass one of the two.")
+    return "json" if output.json else name
 
 
 def answer(
@@ -139,8 +144,10 @@ def width() -> int:
 
 def _writable(path: Path, parameter: str = "output") -> None:
     """Say before a long computation that the report can't be written."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(parameter, f"{path} can't be written: no such folder, or it is one", hint="Name a file.")
+    if path.is_dir():
+        raise InputError(parameter, f"{path} is a folder", hint=f"Name a file: {path / 'report.txt'}, for example.")
+    if not path.parent.is_dir():
+        raise InputError(parameter, f"{path} can't be written: there is no folder {path.parent}", hint="Make it first.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(parameter, f"{path} can't be written: permission denied")
 

@@ -12,11 +12,11 @@ from dpbudget.cli import shell
 from dpbudget.cli.options import (
     DeltaOption,
     EpsilonOption,
+    OneEngineOptions,
     OutputOptions,
     PlotOption,
     RunOptions,
     Text,
-    ToleranceOption,
     _number,
     words,
 )
@@ -104,7 +104,7 @@ def simulate(
     delta: DeltaOption,
     data: DataOptions,
     federated: FederatedOptions,
-    engine: ToleranceOption,
+    engine: OneEngineOptions,
     plot: PlotOption,
     output: OutputOptions,
     mode: Annotated[
@@ -123,12 +123,11 @@ def simulate(
     """
 
     def build() -> Report:
-        if mode not in MODES:
-            raise InputError("", f"{mode!r} is not something to simulate", hint=f"Choose from {', '.join(MODES)}.")
+        kind = checks.choice("", mode, MODES)
         if run.history is not None:
             raise InputError("history", "can't be simulated", hint="Simulate one phase of it.")
         _one_way(run, epsilon)
-        return _federated(run, epsilon, delta, data, federated, engine, output) if mode == "federated" else _sgd(
+        return _federated(run, epsilon, delta, data, federated, engine, output) if kind == "federated" else _sgd(
             run, epsilon, delta, data, federated, engine, output
         )  # fmt: skip
 
@@ -142,7 +141,7 @@ def _one_way(run: RunOptions, epsilon: EpsilonOption) -> None:
 
 def _sgd(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, data: DataOptions, federated: FederatedOptions,
-    engine: ToleranceOption, output: OutputOptions,
+    engine: OneEngineOptions, output: OutputOptions,
 ) -> Report:  # fmt: skip
     for name, value in vars(federated).items():
         if value is not None:
@@ -182,13 +181,14 @@ def _sigmas(run: RunOptions) -> list[float]:
 
 
 def _setting(
-    source: Source, data: DataOptions, clip_norm: float, delta: float, engine: ToleranceOption, output: OutputOptions
+    source: Source, data: DataOptions, clip_norm: float, delta: float, engine: OneEngineOptions, output: OutputOptions
 ) -> Setting:
     from dpbudget.answers.simulate_report import Setting
 
     return Setting(
         source, _positive("learning_rate", data.learning_rate, 0.5), clip_norm, _whole("repeats", data.repeats, 5),
         _whole("seed", data.seed, 0, least=0), delta, shell.tolerance_of(engine), shell.digits_of(output),
+        shell.accountant_of(engine),
     )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def _source(size: Text, data: DataOptions, client: Text) -> Source:
 
 def _federated(
     run: RunOptions, epsilon: EpsilonOption, delta: DeltaOption, data: DataOptions, given: FederatedOptions,
-    engine: ToleranceOption, output: OutputOptions,
+    engine: OneEngineOptions, output: OutputOptions,
 ) -> Report:  # fmt: skip
     for name, better in (("batch_size", "--local-batch or --clients-per-round"), ("epochs", "--local-epochs or --rounds"),
                          ("sampling_rate", "--clients-per-round"), ("steps", "--rounds"), ("noise_std", "--sigma"),
@@ -259,23 +259,17 @@ def _federated(
     if per_round > clients:
         raise InputError("clients_per_round", f"{per_round:g} is above the {clients} clients that there are")
     chosen = run.sampling if per_round < clients else "full-batch"
-    if chosen not in ("poisson", "fixed-size", "full-batch"):
-        raise InputError("sampling", f"{chosen!r} is unknown here", hint="Choose from poisson, fixed-size.")
-    if chosen == "fixed-size" and per_round != int(per_round):
+    drawn = Sampling(checks.choice("sampling", chosen, ("poisson", "fixed-size", "full-batch")))
+    if drawn is Sampling.FIXED_SIZE and per_round != int(per_round):
         raise InputError("clients_per_round", f"{per_round:g} is not a whole number of clients")
-    drawn = Sampling(chosen)
-    relation = run.adjacency or str(DEFAULT_ADJACENCY[drawn])
-    if relation not in list(Adjacency):
-        raise InputError("adjacency", f"{relation!r} is unknown", hint=f"Choose from {', '.join(Adjacency)}.")
-    place = given.noise_at or "server"
-    if place not in list(NoiseAt):
-        raise InputError("noise_at", f"{place!r} is unknown", hint=f"Choose from {', '.join(NoiseAt)}.")
+    relation = Adjacency(checks.choice("adjacency", run.adjacency or DEFAULT_ADJACENCY[drawn], Adjacency))
+    place = NoiseAt(checks.choice("noise_at", given.noise_at or "server", NoiseAt))
     local = answers.local_of(
         _whole("local_epochs", given.local_epochs, 1), _whole("local_batch", given.local_batch, 20),
         setting.learning_rate, sigma, _positive("local_clip_norm", given.local_clip, clip),
     )  # fmt: skip
     described = answers.Federated(
-        clients, per_round, _whole("rounds", given.rounds, 10, most=10**6), drawn, Adjacency(relation), NoiseAt(place),
+        clients, per_round, _whole("rounds", given.rounds, 10, most=10**6), drawn, relation, place,
         _positive("skew", given.skew, 1.0), local,
     )  # fmt: skip
     return answers.report(described, setting, _epsilons(epsilon), sigmas)

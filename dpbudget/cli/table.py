@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dpbudget import checks, derive, grid
+from dpbudget.accounting.accountants import ACCOUNTANTS
 from dpbudget.cli import shell
 from dpbudget.cli.options import (
     DeltaOption,
@@ -20,6 +21,7 @@ from dpbudget.cli.options import (
     OutputOptions,
     PlotOption,
     RunOptions,
+    TableEngineOptions,
     Text,
     _number,
     words,
@@ -40,7 +42,7 @@ def table(
     epsilon: EpsilonOption,
     delta: DeltaOption,
     gate: GateOption,
-    engine: OneEngineOptions,
+    engine: TableEngineOptions,
     output: OutputOptions,
 ) -> None:
     """A grid over any parameters, for a target epsilon too.
@@ -69,23 +71,18 @@ def table(
             total *= len(values)
         if total > grid.MOST_VALUES:
             raise InputError("", f"the table would have {total:,} cells; {grid.MOST_VALUES:,} is the limit")
+        from dpbudget.answers import cost
         from dpbudget.answers import table as answers
 
-        with _progress(total, output.quiet) as progress:
+        names = cost.accountants(engine.accountant)
+        names = list(ACCOUNTANTS) if "all" in names else names
+        with _progress(total * len(names), output.quiet) as progress:
             return answers.table(
-                given, axes, accountant=_one(engine), tolerance=tolerance, digits=digits, max_epsilon=limit,
-                history=history, progress=progress,
+                given, axes, accountants=names, tolerance=tolerance, digits=digits,
+                max_epsilon=limit, history=history, progress=progress,
             )  # fmt: skip
 
     shell.answer(output, build)
-
-
-def _one(engine: OneEngineOptions) -> str:
-    if "," in engine.accountant or engine.accountant == "all":
-        raise InputError(
-            "accountant", "takes one name here", hint="Run the command once for each, or use dpbudget compare."
-        )
-    return engine.accountant
 
 
 def _derived_delta(axes: dict[str, Any]) -> list[Any]:
@@ -151,8 +148,8 @@ def plan(
 
         with _progress(0, output.quiet) as progress:
             return planner.plan(
-                n, target, at, batches=batches, epochs=passes, clip_norm=clip, given=given, accountant=_one(engine),
-                tolerance=tolerance, digits=digits, progress=progress, **limits,
+                n, target, at, batches=batches, epochs=passes, clip_norm=clip, given=given,
+                accountant=shell.accountant_of(engine), tolerance=tolerance, digits=digits, progress=progress, **limits,
             )  # fmt: skip
 
     shell.answer(output, build, plot=plot.plot)

@@ -12,10 +12,10 @@ from dpbudget.cli.options import (
     DeltaOption,
     EpsilonOption,
     GateOption,
+    OneEngineOptions,
     OutputOptions,
     RunOptions,
     Text,
-    ToleranceOption,
     _number,
     words,
 )
@@ -25,13 +25,16 @@ from dpbudget.report import Report
 LAWS = ("poisson", "geometric", "negative-binomial", "logarithmic", "binomial", "fixed")
 
 
-@words(epsilon="The epsilon to meet: solves for the noise or the trials.")
+@words(
+    epsilon="The epsilon to meet: solves for the noise or the trials.",
+    accountant="Of one run alone; the bounds on the search are theorems of their own.",
+)
 def tune(
     run: RunOptions,
     delta: DeltaOption,
     epsilon: EpsilonOption,
     gate: GateOption,
-    engine: ToleranceOption,
+    engine: OneEngineOptions,
     output: OutputOptions,
     trials: Annotated[
         Text, _number("--trials", "-k", help="Expected number of trials; exact with --law fixed.")
@@ -59,8 +62,7 @@ def tune(
     """
 
     def build() -> Report:
-        if law not in LAWS:
-            raise InputError("law", f"{law!r} is unknown", hint=f"Choose from {', '.join(LAWS)}.")
+        drawn = checks.choice("law", law, LAWS)
         target = None if epsilon.epsilon is None else shell.epsilon_of(epsilon.epsilon)
         noiseless = run.noise_multiplier is None and run.noise_std is None and run.history is None
         resolved = shell.run_of(run, unknown="noise_multiplier" if noiseless and target is not None else "")
@@ -77,18 +79,19 @@ def tune(
                 "epsilon", "leaves nothing to solve for: noise and trials are given", hint="Use --max-epsilon."
             )
         shape = None if eta is None else float(checks.number("eta", eta))
-        if law == "negative-binomial" and shape is None:
+        if drawn == "negative-binomial" and shape is None:
             raise InputError("eta", "is missing", hint="Pass --eta 0.5, for example; 1 is geometric, 0 logarithmic.")
         most = None if most_trials is None else checks.whole("most_trials", checks.number("most_trials", most_trials))
         limit = None
         if gate.max_epsilon is not None:
             limit = checks.epsilon(checks.number("max_epsilon", gate.max_epsilon), "max_epsilon")
+        name = shell.accountant_of(engine)
         tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
         from dpbudget.answers import tuning
 
         return tuning.report(
-            resolved, at, law=law, trials=count, eta=shape, most_trials=most, epsilon=target, public=public,
-            tolerance=tolerance, digits=digits, max_epsilon=limit,
+            resolved, at, law=drawn, trials=count, eta=shape, most_trials=most, epsilon=target, public=public,
+            accountant=name, tolerance=tolerance, digits=digits, max_epsilon=limit,
         )  # fmt: skip
 
     shell.answer(output, build)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from dpbudget.cli.help import PROGRAM, paragraphs
+from dpbudget.names import meant, plain
 
 # What other tools and everyday words call it. Only offered where the command has the option.
 OPTIONS: Mapping[str, str] = {
@@ -116,59 +116,43 @@ def _names(command: Any) -> Iterator[str]:
 
 
 def _instead(option: str, name: str, root: Any) -> str:
-    command = root.commands.get(name, root)
-    here = list(_names(command))
-    everywhere = {other: set(_names(below)) for other, below in root.commands.items()}
-    long = option.startswith("--")
-    plain = option.lstrip("-").lower().replace("_", "-")
-    meant = OPTIONS.get(plain, f"--{plain}" if long else option)
-    if not long:
-        meant = _long(option, root) or option.swapcase()
-    elif plain == "sigma":
-        meant = "--noise-multiplier"
-    said = ANSWERS.get(("epsilon" if name == "explain" else name, meant))
+    """The way out for an option that a command does not have: its name here, why not, or who has it."""
+    here = list(_names(root.commands.get(name, root)))
+    owners: dict[str, list[str]] = {}
+    for other, command in root.commands.items():
+        for known in _names(command):
+            owners.setdefault(known, []).append(other)
+    wanted = _long(option, root)
+    said = ANSWERS.get(("epsilon" if name == "explain" else name, wanted))
     if said:
         return said
-    if meant in here:
-        return f"Did you mean {meant}?"
+    if wanted in here:
+        return f"Did you mean {wanted}?"
     if not name:
-        owners = [other for other, names in everywhere.items() if option in names]
-        return f"A command comes first: {PROGRAM} {owners[0]} {option} ..." if owners else ""
-    owners = [other for other, names in everywhere.items() if meant in names]
-    close = _closest(plain, [n.lstrip("-") for n in here if n.startswith("--")]) if long and option not in _all(
-        everywhere) else ""  # fmt: skip
-    if close:
-        return f"Did you mean --{close}?"
-    if owners:
-        return f"{meant} is an option of {', '.join(owners[:6])}{' and others' if len(owners) > 6 else ''}."
-    return ""
+        return f"A command comes first: {PROGRAM} {owners[option][0]} {option} ..." if option in owners else ""
+    near = meant(option.lstrip("-"), [known.lstrip("-") for known in here if len(known) > 2], {})
+    if near and option not in owners:
+        return f"Did you mean --{near}?"
+    found = owners.get(wanted, [])
+    return f"{wanted} is an option of {', '.join(found[:6])}{' and others' if len(found) > 6 else ''}." if found else ""
 
 
-def _long(short: str, root: Any) -> str:
-    """The long name that a short option has in the first command that knows it."""
+def _long(option: str, root: Any) -> str:
+    """The first long name that the option has, here or in other words; of an unknown letter the other case."""
+    word = plain(option.lstrip("-"))
+    typed = OPTIONS.get(word, f"--{word}") if option.startswith("--") else option
     for command in root.commands.values():
         for parameter in command.params:
-            if short in parameter.opts:
-                return next((name for name in parameter.opts if name.startswith("--")), "")
-    return ""
-
-
-def _all(everywhere: Mapping[str, set[str]]) -> set[str]:
-    return set().union(*everywhere.values())
-
-
-def _closest(typed: str, names: Sequence[str]) -> str:
-    """The name that was meant: one that begins so, else one that is spelled nearly so."""
-    begins = [name for name in names if len(typed) > 1 and name.startswith(typed)]
-    return (begins or get_close_matches(typed, names, 1, 0.7) or [""])[0]
+            if typed in parameter.opts:
+                return str(next(name for name in parameter.opts if name.startswith("--")))
+    return typed if option.startswith("--") else option.swapcase()
 
 
 def _command(typed: str, root: Any) -> str:
-    plain = typed.lower().replace("_", "-")
     if typed.endswith(".toml") or Path(typed).is_file():
         return f"Did you mean {PROGRAM} check {typed}?"
-    meant = COMMANDS.get(plain) or _closest(plain, list(root.commands))
-    return f"Did you mean {PROGRAM} {meant}?" if meant else ""
+    near = COMMANDS.get(plain(typed)) or meant(typed, root.commands, {})
+    return f"Did you mean {PROGRAM} {near}?" if near else ""
 
 
 def _value(option: str, command: Any, more: str) -> tuple[str, str]:

@@ -184,11 +184,10 @@ def _size(sample: SampleOptions) -> tuple[int | None, float | None]:
 
 
 def _by_position(attack: AttackOptions, run: Run) -> bool:
-    if attack.batches not in (None, *BATCHES):
-        raise InputError("batches", f"{attack.batches!r} is unknown", hint=f"Choose from {', '.join(BATCHES)}.")
-    if attack.batches == "position" and run.history:
+    batches = checks.choice("batches", attack.batches or "drawn", BATCHES)
+    if batches == "position" and run.history:
         raise InputError("batches", "by position is for one run, not for a history", hint="Pass --sigma, -q and -t.")
-    return attack.batches == "position"
+    return batches == "position"
 
 
 def _threshold(attack: AttackOptions) -> float | None:
