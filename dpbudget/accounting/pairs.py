@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import singledispatch
 
 from dpbudget.accounting.discrete_pairs import (
     AtomicPair,
@@ -72,36 +73,21 @@ NOTHING = AtomicPair(((0.0, 1.0),))
 MAX_GROUP = 1000
 
 
+@singledispatch
 def dominating_pairs(mechanism: Mechanism, adjacency: Adjacency) -> Mapping[str, Pair]:
     """The pair of each direction: keys "remove" and "add", or "both" where one pair serves.
 
     remove: P is the output on the data set with the record (under zero-out: with its true value).
     Raises InputError for values out of range and for combinations without a proven pair.
     """
-    if isinstance(mechanism, SampledGaussian):
-        return _sampled_gaussian(mechanism, adjacency)
-    if isinstance(mechanism, GaussianMixture):
-        return _mixture(mechanism, adjacency)
-    if isinstance(mechanism, Gaussian):
-        _check_positive("noise_multiplier", mechanism.noise_multiplier)
-        return {
-            "both": SampledGaussianRemove(mechanism.noise_multiplier, 1.0)
-        }  # over the distance of neighbours already
-    if isinstance(mechanism, Laplace):
-        return _laplace(mechanism, adjacency)
-    if isinstance(mechanism, RandomizedResponse):
-        return _randomized_response(mechanism, adjacency)
-    if isinstance(mechanism, PureDP):
-        return {"both": _guarantee(mechanism.epsilon, 0.0)}
-    if isinstance(mechanism, ApproxDP):
-        return {"both": _guarantee(mechanism.epsilon, mechanism.delta)}
     raise InputError(
         "mechanism",
-        f"{type(mechanism).__name__} has no dominating pair: only its Renyi curve is known",
-        hint="Use --accountant rdp.",
+        f"a release of kind {type(mechanism).__name__} has no dominating pair: it is accounted for as a whole",
+        hint="Use --accountant pld.",
     )
 
 
+@dominating_pairs.register
 def _sampled_gaussian(mechanism: SampledGaussian, adjacency: Adjacency) -> Mapping[str, Pair]:
     sigma, rate, group = mechanism.noise_multiplier, mechanism.sampling_rate, mechanism.group_size
     _check_positive("noise_multiplier", sigma)
@@ -124,6 +110,7 @@ def _sampled_gaussian(mechanism: SampledGaussian, adjacency: Adjacency) -> Mappi
     )
 
 
+@dominating_pairs.register
 def _mixture(mechanism: GaussianMixture, adjacency: Adjacency) -> Mapping[str, Pair]:
     """Source: Choquette-Choo et al. 2023, arXiv:2310.15526, Cor. 4.7; the proof for groups holds for any masses."""
     sigma, masses = mechanism.noise_multiplier, mechanism.masses
@@ -135,6 +122,13 @@ def _mixture(mechanism: GaussianMixture, adjacency: Adjacency) -> Mapping[str, P
     largest, total = len(masses) - 1, math.fsum(masses)
     masses = tuple(mass / total for mass in masses)
     return {"remove": MixtureRemove(sigma, 1.0, largest, masses), "add": MixtureAdd(sigma, 1.0, largest, masses)}
+
+
+@dominating_pairs.register
+def _unsampled(mechanism: Gaussian, adjacency: Adjacency) -> Mapping[str, Pair]:
+    """The multiplier is relative to the distance of neighbours, whatever makes them neighbours."""
+    _check_positive("noise_multiplier", mechanism.noise_multiplier)
+    return {"both": SampledGaussianRemove(mechanism.noise_multiplier, 1.0)}
 
 
 def _gaussian(sigma: float, group: int, adjacency: Adjacency) -> Pair:
@@ -183,6 +177,7 @@ def _fixed_size(sigma: float, rate: float, group: int, adjacency: Adjacency) -> 
     return {"remove": removed, "add": added}
 
 
+@dominating_pairs.register
 def _laplace(mechanism: Laplace, adjacency: Adjacency) -> Mapping[str, Pair]:
     """The scale is relative to the L1 sensitivity; replacing a record moves the output twice as far."""
     scale, rate = mechanism.scale, mechanism.sampling_rate
@@ -198,6 +193,7 @@ def _laplace(mechanism: Laplace, adjacency: Adjacency) -> Mapping[str, Pair]:
     return {"remove": SampledLaplaceRemove(scale, rate), "add": SampledLaplaceAdd(scale, rate)}
 
 
+@dominating_pairs.register
 def _randomized_response(mechanism: RandomizedResponse, adjacency: Adjacency) -> Mapping[str, Pair]:
     """A replaced record answers as another category; a zeroed-out one, which says nothing, answers uniformly."""
     if not (mechanism.categories >= 2):
@@ -214,6 +210,16 @@ def _randomized_response(mechanism: RandomizedResponse, adjacency: Adjacency) ->
         removed, added = randomized_response_zero_out_pairs(mechanism.categories, mechanism.truth_probability)
         return {"remove": removed, "add": added}
     return {"both": randomized_response_pair(mechanism.categories, mechanism.truth_probability)}
+
+
+@dominating_pairs.register
+def _pure(mechanism: PureDP, adjacency: Adjacency) -> Mapping[str, Pair]:
+    return {"both": _guarantee(mechanism.epsilon, 0.0)}
+
+
+@dominating_pairs.register
+def _approximate(mechanism: ApproxDP, adjacency: Adjacency) -> Mapping[str, Pair]:
+    return {"both": _guarantee(mechanism.epsilon, mechanism.delta)}
 
 
 def _guarantee(epsilon: float, delta: float) -> Pair:
