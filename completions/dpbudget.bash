@@ -72,7 +72,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget tune')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon --tolerance -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta -e --epsilon --max-epsilon --tolerance -a --accountant -f --format --json -o --output --digits -v --explain --verbose --quiet -k --trials --law --eta --most-trials --public -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet --public -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -81,6 +81,7 @@ _dpbudget_command() {
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
+        -a | --accountant) one='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         --law) one='poisson geometric negative-binomial logarithmic binomial fixed' ;;
@@ -157,7 +158,7 @@ _dpbudget_command() {
         --sampling) one='poisson fixed-size shuffle balls-in-bins full-batch' ;;
         --adjacency) one='add-or-remove-one replace-one zero-out' ;;
         --unit) one='example client user' ;;
-        -a | --accountant) one='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb' ;;
+        -a | --accountant) many='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb all' ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;
         esac
@@ -270,7 +271,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget simulate')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --data --label --scale --ranges --held-out --features --classes --learning-rate --lr -r --repeats --seed --clients --client-column --clients-per-round --rounds --noise-at --skew --local-batch --local-epochs --local-noise-multiplier --local-sigma --local-clip-norm --tolerance --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --sampling --adjacency --unit --group-size --max-batch --microbatches -e --epsilon -d --delta --data --label --scale --ranges --held-out --features --classes --learning-rate --lr -r --repeats --seed --clients --client-column --clients-per-round --rounds --noise-at --skew --local-batch --local-epochs --local-noise-multiplier --local-sigma --local-clip-norm --tolerance -a --accountant --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;
@@ -281,6 +282,7 @@ _dpbudget_command() {
         --data) file=yes ;;
         --ranges) file=yes ;;
         --noise-at) one='server shared client' ;;
+        -a | --accountant) one='pld rdp rdp-classic moments basic strong kov kov-exact zcdp gdp-clt rule-of-thumb' ;;
         --plot) file=yes ;;
         -f | --format) one='text json markdown csv value statement' ;;
         -o | --output) file=yes ;;

@@ -19,6 +19,7 @@ from dpbudget.accounting import solve
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.solve import Target
 from dpbudget.answers import pictures, words
+from dpbudget.answers.refusal import infeasible
 from dpbudget.errors import DpbudgetError, Infeasible, InputError
 from dpbudget.model import Guarantee
 from dpbudget.report import Cell, Notice, Quantity, Report, Rounding, Table
@@ -94,7 +95,7 @@ def plan(
     max_batch: float | None = None,
     target_snr: float | None = None,
 ) -> Report:
-    """Solve for the noise of every design, mark the Pareto set, recommend one. Raises Infeasible where none fits."""
+    """Solve for the noise of every design, mark the Pareto set, recommend one; or report the nearest that would fit."""
     sizes = [b for b in batches or default_batches(dataset_size) if max_batch is None or b <= max_batch]
     passes = [e for e in epochs or [Fraction(e) for e in EPOCHS] if max_epochs is None or e <= max_epochs]
     if not passes and max_epochs is not None and epochs is None:
@@ -103,24 +104,41 @@ def plan(
         raise InputError("batch_size" if not sizes else "epochs", "no value is left within the limits")
     target = Target(epsilon, delta, accountant, tolerance)
     designs: list[Design] = []
-    errors: list[str] = []
+    failed: list[tuple[str, DpbudgetError]] = []
     for done, (size, count) in enumerate(((b, e) for b in sizes for e in passes), start=1):
         try:
             designs.append(_design(dataset_size, size, count, target, clip_norm, given, digits))
         except DpbudgetError as error:
-            errors.append(f"batch {float(size):g}, {float(count):g} epochs: {error}")
+            failed.append((f"batch {float(size):g}, {float(count):g} epochs", error))
         progress(done, len(sizes) * len(passes))
     fitting = [d for d in designs if target_snr is None or d.snr >= target_snr]
     if not fitting:
-        best_snr = max((d.snr for d in designs), default=0.0)
-        raise Infeasible(
-            errors[0]
-            if not designs
-            else f"no design reaches a signal-to-noise of {target_snr:g}; the most is {best_snr:.5g}",
-            hint="Allow larger batches, or a larger epsilon.",
-            nearest={"target_snr": best_snr} if designs else {},
+        sample = resolve(
+            {**given, "batch_size": sizes[0], "dataset_size": dataset_size, "epochs": passes[0]},
+            unknown="noise_multiplier",
         )
-    return _report(dataset_size, target, fitting, clip_norm, errors)
+        asked = {"dataset_size": dataset_size, "epsilon": epsilon, "delta": delta, "clip_norm": clip_norm}
+        refusal = _refusal(designs, [error for _, error in failed], target_snr)
+        return infeasible(
+            "plan", refusal, input=asked, assumptions=sample.assumptions(),
+            quantity="target_snr" if designs else "epsilon", rounding=Rounding.DOWN if designs else Rounding.UP,
+            notes=[words.assumptions(sample)],
+        )  # fmt: skip
+    return _report(dataset_size, target, fitting, clip_norm, [f"{name}: {error}" for name, error in failed])
+
+
+def _refusal(designs: Sequence[Design], failed: Sequence[DpbudgetError], target_snr: float | None) -> Infeasible:
+    """Why no design is left: of those that miss the target, the one that misses it least. Raises where none was asked."""
+    if designs:
+        most = max(design.snr for design in designs)
+        hint = "Allow larger batches, or a larger epsilon."
+        return Infeasible(
+            f"no design reaches a signal-to-noise of {target_snr:g}", hint=hint, nearest={"target_snr": most}
+        )
+    missed = [error for error in failed if isinstance(error, Infeasible)]
+    if not missed:
+        raise failed[0]
+    return min(missed, key=lambda error: error.nearest.get("epsilon", math.inf))
 
 
 def _design(

@@ -11,6 +11,7 @@ from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.accounting.solve import Solution, Target
 from dpbudget.answers import advice, words
 from dpbudget.answers.cost import accountants
+from dpbudget.answers.refusal import infeasible
 from dpbudget.errors import Infeasible, InputError, NotCertified
 from dpbudget.model import Guarantee, Kind
 from dpbudget.report import Cell, Quantity, Range, Report, Rounding, Table, interval_json
@@ -43,22 +44,10 @@ def _each(
 
 
 def _infeasible(command: str, run: Run, epsilon: float, delta: float, error: Infeasible) -> Report:
-    """No value meets the target: one sentence, the nearest target that can be met, exit code 3."""
-    nearest = error.nearest.get("epsilon")
-    hint = "" if nearest is None else " The nearest feasible target is epsilon {}."
-    return Report(
-        command=command,
-        input={**run.input(), "epsilon": epsilon, "delta": delta},
-        assumptions=run.assumptions(),
-        result={"status": "infeasible", "message": error.message, "nearest": error.nearest},
-        headline=error.message.replace("{", "(").replace("}", ")") + "." + hint,
-        answers=[Quantity(nearest, Rounding.UP)],
-        value=Quantity(None),
-        facts=words.facts(run),
-        notes=[words.assumptions(run), *([error.hint] if error.hint else [])],
-        status="infeasible",
-        exit_code=error.exit_code,
-    )
+    return infeasible(
+        command, error, input={**run.input(), "epsilon": epsilon, "delta": delta}, assumptions=run.assumptions(),
+        facts=words.facts(run), notes=[words.assumptions(run)],
+    )  # fmt: skip
 
 
 def _after(solution: Solution) -> dict[str, float | None]:

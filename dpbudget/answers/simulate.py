@@ -34,7 +34,7 @@ def levels(run: Run, setting: Setting, epsilons: Sequence[float], sigmas: Sequen
     """The noise of each target epsilon, solved for on the safe side, or the noise as it was given."""
     found = []
     for epsilon in epsilons:
-        target = solve.Target(epsilon, setting.delta, "pld", setting.tolerance)
+        target = solve.Target(epsilon, setting.delta, setting.accountant, setting.tolerance)
         sigma = solve.sigma(lambda s: ledger(run, s), target, digits=setting.digits).value
         found.append(Level(sigma, _certified(run, setting, sigma), epsilon))
     return found + [Level(s, _certified(run, setting, s)) for s in sigmas]
@@ -42,7 +42,8 @@ def levels(run: Run, setting: Setting, epsilons: Sequence[float], sigmas: Sequen
 
 def _certified(run: Run, setting: Setting, sigma: float) -> Guarantee:
     """Epsilon of exactly what is simulated."""
-    return account.epsilon(ledger(run, sigma), setting.delta, tolerance=setting.tolerance)
+    what = ledger(run, sigma)
+    return account.epsilon(what, setting.delta, accountant=setting.accountant, tolerance=setting.tolerance)
 
 
 # --- the simulation ---------------------------------------------------------------------------------------------------

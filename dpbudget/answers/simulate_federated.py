@@ -148,7 +148,7 @@ def _level(
     """Client level against the worst adversary that a guarantee is claimed against; without noise there, sample level."""
 
     def cost(ledger: Ledger) -> Guarantee:
-        return account.epsilon(ledger, setting.delta, tolerance=setting.tolerance)
+        return account.epsilon(ledger, setting.delta, accountant=setting.accountant, tolerance=setting.tolerance)
 
     views: list[tuple[View, Guarantee | None]] = []
     claimed: list[tuple[Guarantee, Ledger]] = []
@@ -192,7 +192,7 @@ def _account(run: Federated, setting: Setting, sigma: float) -> Parallel:
 
 
 def _solve(run: Federated, setting: Setting, epsilon: float) -> float:
-    target = solve.Target(epsilon, setting.delta, "pld", setting.tolerance)
+    target = solve.Target(epsilon, setting.delta, setting.accountant, setting.tolerance)
     return solve.sigma(lambda s: _account(run, setting, s), target, digits=setting.digits).value
 
 

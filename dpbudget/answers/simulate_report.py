@@ -42,6 +42,7 @@ class Setting:
     delta: float
     tolerance: float
     digits: int
+    accountant: str = "pld"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dpbudget.accounting.tuning import SOURCES
 from dpbudget.accounting.tuning_laws import Law
 from dpbudget.accounting.tuning_pairs import base_of
 from dpbudget.answers import advice, cost, words
+from dpbudget.answers.refusal import infeasible
 from dpbudget.errors import Infeasible
 from dpbudget.model import Guarantee, Interval
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, interval_json
@@ -23,10 +24,6 @@ CONDITIONS = (
     "what a trial releases and is covered by its guarantee; only the best trial is published."
 )
 FIXED = "A fixed number of trials, or stopping when a result is good enough, gets no discount: every trial counts as a release."
-
-
-def _base_epsilon(run: Run, ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
-    return account.epsilon(ledger, delta, tolerance=tolerance)
 
 
 def report(
@@ -41,10 +38,12 @@ def report(
     public: bool,
     tolerance: float,
     digits: int,
+    accountant: str = "pld",
     max_epsilon: float | None = None,
 ) -> Report:
     """The cost of the search; with a target epsilon the noise of a single run, or the trials that the budget buys.
 
+    accountant: of one run alone; the theorems on the search take their own view of it, a profile or a Renyi curve.
     Exactly one of `run.noise_multiplier` and `trials` may be unknown, and only with a target.
     """
     solved: dict[str, Any] | None = None
@@ -52,11 +51,15 @@ def report(
     if run.noise_multiplier is None and not run.history:
         assert epsilon is not None and trials is not None
         chosen = tuning.law_named(law, trials, eta=eta, most_trials=most_trials)
-        sigma = _sigma(run, delta, epsilon, chosen, public, tolerance, digits)
+        try:
+            sigma = _sigma(run, delta, epsilon, chosen, public, accountant, tolerance, digits)
+        except Infeasible as error:
+            asked = {**run.input(), "delta": delta, "law": law, "trials": trials, "epsilon": epsilon}
+            return infeasible("tune", error, input=asked, assumptions=_assumptions(run), facts=words.facts(run))
         run = _with_noise(run, sigma)
         solved = {"parameter": "noise_multiplier", "value": sigma}
     ledger = Ledger.of(run.releases(), run.adjacency)
-    base = _base_epsilon(run, ledger, delta, tolerance)
+    base = account.epsilon(ledger, delta, accountant=accountant, tolerance=tolerance)
     if trials is None:
         assert epsilon is not None
         trials, refusal = _trials(ledger, delta, epsilon, law, eta, most_trials, digits)
@@ -68,20 +71,28 @@ def report(
     return _report(run, delta, law, trials, base, found, public, epsilon, solved, refusal, max_epsilon)
 
 
+def _assumptions(run: Run) -> dict[str, Any]:
+    assumptions = run.assumptions()
+    not_covered = [item for item in assumptions["not_covered"] if "tuning" not in item]
+    return {**assumptions, "covers": "this run and its tuning", "not_covered": not_covered}
+
+
 def _with_noise(run: Run, sigma: float) -> Run:
     from dataclasses import replace
 
     return replace(run, noise_multiplier=sigma)
 
 
-def _sigma(run: Run, delta: float, epsilon: float, law: Law, public: bool, tolerance: float, digits: int) -> float:
+def _sigma(
+    run: Run, delta: float, epsilon: float, law: Law, public: bool, accountant: str, tolerance: float, digits: int
+) -> float:
     """The least noise of a single run so that the whole search is proven to meet the target."""
 
     def ledger(sigma: float) -> Ledger:
         return Ledger.of(run.releases(noise_multiplier=sigma), run.adjacency)
 
     if public:
-        return solve.sigma(ledger, solve.Target(epsilon, delta, "pld", tolerance), digits=digits).value
+        return solve.sigma(ledger, solve.Target(epsilon, delta, accountant, tolerance), digits=digits).value
 
     def total(sigma: float) -> float:
         upper = tuning.epsilon(base_of(ledger(sigma), delta), law, delta).value.upper
@@ -91,7 +102,11 @@ def _sigma(run: Run, delta: float, epsilon: float, law: Law, public: bool, toler
     guess = crossing(total, epsilon, 1.0, rising=False, low=0.05, high=1e6, relative=0.1 * 10.0**-digits)
     index = least(lambda i: total(grid.value(i)) <= epsilon, grid.at_most(guess) + 1, grid.near(0.05), grid.near(1e6))
     if index is None:
-        raise Infeasible(f"no noise multiplier up to 1e6 brings the search to epsilon {epsilon:g}")
+        least_cost = total(grid.value(grid.near(1e6)))
+        raise Infeasible(
+            f"no noise multiplier up to 1e6 brings the search to epsilon {epsilon:g}",
+            nearest={"epsilon": least_cost} if math.isfinite(least_cost) else {},
+        )
     return grid.value(index)
 
 
@@ -144,7 +159,7 @@ def _report(
     }
     if solved is not None:
         result["solved"] = solved
-    rows: list[list[Cell]] = [["one run alone", Range(base.value), "pld"]]
+    rows: list[list[Cell]] = [["one run alone", Range(base.value), base.accountant]]
     if not public:
         rows += [[g.accountant, Range(Interval(None, g.value.upper)), str(g.detail["source"])] for g in found]
     facts = words.facts(run)
@@ -168,9 +183,6 @@ def _report(
         value = Quantity(solved["value"], Rounding.DOWN if solved["parameter"] == "trials" else Rounding.NEAREST)
     notes = [] if public else [FIXED if law == "fixed" else CONDITIONS]
     notes.append(words.assumptions(run).replace("not hyper-parameter tuning, other", "its tuning included, not other"))
-    assumptions = run.assumptions()
-    assumptions["covers"] = "this run and its tuning"
-    assumptions["not_covered"] = [item for item in assumptions["not_covered"] if "tuning" not in item]
     warnings = advice.of_run(run, [delta])
     if law == "fixed" and not public:
         warnings.append(
@@ -186,7 +198,7 @@ def _report(
             **run.input(), "delta": delta, "law": law, **({"trials": trials} if solved is None and trials else {}),
             **({"epsilon": epsilon} if epsilon is not None else {}), **({"public": True} if public else {}),
         },
-        assumptions=assumptions,
+        assumptions=_assumptions(run),
         result=result,
         headline=headline,
         answers=answers,
