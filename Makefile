@@ -3,10 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+LOWEST := .venv-lowest
+LOWEST_PYTHON ?= python3.11
+PIP := -m pip install --quiet --disable-pip-version-check
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench completions clean
+.PHONY: help demo test test-slow test-lowest lint format bench completions clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -16,11 +20,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.package: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python $(PIP) --editable .
 	@touch $@
 
 $(STAMP): $(VENV)/.package
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python $(PIP) --editable '.[dev]'
 	@touch $@
 
 demo: $(VENV)/.package ## set everything up and show the main job
@@ -31,6 +35,12 @@ test: lint ## set everything up and run the tests, lint and type checks
 
 test-slow: $(STAMP) ## the long references: thousands of configurations against independent truth
 	HYPOTHESIS_PROFILE=explore $(PYTEST) -n 2 -m slow
+
+test-lowest: ## the tests with the lowest Python and the lowest versions that pyproject.toml allows
+	$(LOWEST_PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python tests/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python $(PIP) --constraint $(LOWEST)/constraints.txt --editable '.[test]'
+	$(ONE_THREAD) $(LOWEST)/bin/python -m pytest -n 2
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -48,4 +58,4 @@ completions: $(VENV)/.package ## write the shell completion scripts and docs/cli
 	$(BIN)/python completions/generate.py
 
 clean: ## remove the virtual environments and caches
-	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) .venv-bench .pytest_cache .mypy_cache .ruff_cache

@@ -252,7 +252,7 @@ def _report(
         facts=facts,
         main=table,
         warnings=[] if run is None else advice.of_run(run),
-        status="ok" if verdict in ("agrees", None) else verdict,
+        status="ok" if verdict is None or verdict == "agrees" else verdict,
         exit_code=0 if verdict in ("agrees", None) else 3,
     )
 
