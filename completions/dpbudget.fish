@@ -207,7 +207,7 @@ complete -c dpbudget -n '__dpbudget_at dpbudget tune' -s d -l delta -x -d 'Failu
 complete -c dpbudget -n '__dpbudget_at dpbudget tune' -s e -l epsilon -x -d 'The epsilon to meet: solves for the noise or the trials.'
 complete -c dpbudget -n '__dpbudget_at dpbudget tune' -l max-epsilon -x -d 'Exit with 3 when the proven epsilon is above this.'
 complete -c dpbudget -n '__dpbudget_at dpbudget tune' -l tolerance -x -d 'Relative width of the certified interval. Default 1e-5.'
-complete -c dpbudget -n '__dpbudget_at dpbudget tune' -s a -l accountant -x -a 'pld\t rdp\t rdp-classic\t moments\t basic\t strong\t kov\t kov-exact\t zcdp\t gdp-clt\t rule-of-thumb\t' -d 'Of one run alone; the bounds on the search are theorems of their own.'
+complete -c dpbudget -n '__dpbudget_at dpbudget tune' -s a -l accountant -x -a 'pld\t rdp\t rdp-classic\t moments\t basic\t strong\t kov\t kov-exact\t zcdp\t gdp-clt\t rule-of-thumb\t' -d 'Of one run alone: pld, rdp, rdp-classic, moments, basic, strong, kov, kov-exact, zcdp, gdp-clt, rule-of-thumb. The bounds on the search are theorems of their own.'
 complete -c dpbudget -n '__dpbudget_at dpbudget tune' -s f -l format -x -a 'text\t json\t markdown\t csv\t value\t statement\t' -d 'text, json, markdown, csv, value or statement.'
 complete -c dpbudget -n '__dpbudget_at dpbudget tune' -l json -d 'Short for --format json.'
 complete -c dpbudget -n '__dpbudget_at dpbudget tune' -s o -l output -r -F -d 'Write the report to FILE instead of stdout.'

@@ -45,7 +45,7 @@ RUN = "--sigma 1.1 -q 0.01 -t 10 -d 1e-5"
         ("epsilon -T 10", "-t?"),
         ("epsilon --trials 10", "tune"),
         ("sigma --plot x.svg", "risk"),
-        ("tune -a rdp", "--accountant is an option of epsilon"),
+        ("risk -a rdp", "--accountant is an option of epsilon"),
         ("check budget.toml --sigma 1", "the file"),
         ("check budget.toml -d 1e-5", "the file"),
         ("federated -E 5", "--local-epochs"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dpbudget import checks
+from dpbudget.accounting.accountants import ACCOUNTANTS
 from dpbudget.cli import shell
 from dpbudget.cli.options import (
     DeltaOption,
@@ -27,7 +28,7 @@ LAWS = ("poisson", "geometric", "negative-binomial", "logarithmic", "binomial", 
 
 @words(
     epsilon="The epsilon to meet: solves for the noise or the trials.",
-    accountant="Of one run alone; the bounds on the search are theorems of their own.",
+    accountant=f"Of one run alone: {', '.join(ACCOUNTANTS)}. The bounds on the search are theorems of their own.",
 )
 def tune(
     run: RunOptions,
