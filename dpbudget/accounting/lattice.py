@@ -19,9 +19,6 @@ Parts = Sequence[tuple[Pair, int]]
 Ends = tuple[float, float, dict[str, object]]
 Engine = Callable[["Bracket | None"], Ends]
 
-LOOSER = (3.0, 10.0, 100.0, 1e3)
-"""Where a mesh for the wanted tolerance is too large, this many times the tolerance is tried."""
-
 LOG_NOTHING = -690.0
 SHARP = 1e-7
 """Fourier inversion costs the same at any tolerance down to here; its middle then serves as the estimate."""
@@ -82,7 +79,6 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5) -> B
             lambda best: mesh.mesh_epsilon(kept, delta, tolerance),
             lambda best: mesh.mesh_epsilon(kept, delta, tolerance, jump(best)),
             lambda best: mesh.mesh_epsilon(kept, delta, tolerance, _finite_upper(best)),
-            *(_relaxed(lambda looser: mesh.mesh_epsilon(kept, delta, looser), tolerance, f) for f in LOOSER),
             lambda best: _crude(kept, delta),
         ],
         tolerance,
@@ -138,18 +134,6 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5) -> B
 def certify_epsilons(parts: Parts, deltas: Sequence[float], *, tolerance: float = 1e-5) -> list[Bracket]:
     """`certify_epsilon` at several deltas, in their order."""
     return [certify_epsilon(parts, delta, tolerance=tolerance) for delta in deltas]
-
-
-def _relaxed(engine: Callable[[float], Ends], tolerance: float, factor: float) -> Engine:
-    """The lattice on a coarser mesh, where the fine one is too large and nothing as good is proven yet."""
-
-    def run(best: Bracket | None) -> Ends:
-        looser = factor * tolerance
-        if looser > 0.1 or (best is not None and best.upper - best.lower <= looser * best.upper):
-            raise NotCertified("a coarser mesh would not help")
-        return engine(looser)
-
-    return run
 
 
 def _merged(parts: Parts, tolerance: float) -> list[tuple[Pair, int]]:

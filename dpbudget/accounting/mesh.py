@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbudget.accounting.convolve import Composition, compose, evaluate, invert, log_gmax, log_sum
+from dpbudget.accounting.convolve import (
+    MAX_POINTS,
+    Composition,
+    compose,
+    evaluate,
+    invert,
+    log_gmax,
+    log_sum,
+    tilt,
+    window,
+)
 from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
 from dpbudget.accounting.fourier import is_atomic, tail_level
 from dpbudget.accounting.pair import Array, Pair
@@ -20,6 +30,7 @@ MAX_MESHES = 5
 LOG_UNIMPORTANT = -37.0
 """Losses l with e^{lam l} below e^this / T of the one-step moment are not resolved."""
 FIRST_CELLS = 1500
+PROBES = 69  # 1.5^68 1e-12 is just below 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,10 @@ def _refine(
     epsilon: float | None,
     tolerance: float,
 ) -> _Mesh:
-    """Meshes of falling step until the predicted width meets `goal`, or a limit on cells, points or tries is reached."""
+    """Meshes of falling step until the predicted width meets `goal`, or a limit on cells, points or tries is reached.
+
+    What is handed back fits into all of them: where the goal can't be met, it is the mesh that comes nearest.
+    """
     nodes = [place_nodes(pair, n, first_panels(pair, log_tail)) for pair, n in parts]
     lam = find_tilt(nodes, log_delta, epsilon)
     unimportant = LOG_UNIMPORTANT - float(np.log(sum(n for _, n in parts)))
@@ -93,12 +107,21 @@ def _refine(
         step = unit
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)
-        target = goal(mesh)
-        if mesh.predicted <= target or mesh.cells >= MAX_CELLS / 1.5:
+        target, finest = goal(mesh), max(_finest(mesh), mesh.step * mesh.cells / MAX_CELLS)
+        fits = finest <= mesh.step
+        if fits and mesh.predicted <= target:
             break
-        ratio = float(np.sqrt(target / mesh.predicted)) * 0.9
-        step = _snapped(step * float(np.clip(ratio, max(1 / 64, mesh.cells / MAX_CELLS), 0.7)), unit)
+        ratio = float(np.sqrt(target / mesh.predicted)) * 0.9 if mesh.predicted > target else 1.0
+        step = _snapped(max(mesh.step * float(np.clip(ratio, 1 / 64, 0.7)), 1.05 * finest), unit)
+        if step == mesh.step or (fits and step > 0.8 * mesh.step):
+            break
     return mesh
+
+
+def _finest(mesh: _Mesh) -> float:
+    """About the least step at which the window of the composition fits into MAX_POINTS."""
+    low, high = window([tilt(item.upper, count, mesh.lam) for item, count in mesh.parts], mesh.step)
+    return mesh.step * (high - low + 2) / MAX_POINTS
 
 
 def common_unit(parts: Parts) -> float:
@@ -172,16 +195,23 @@ def mesh_epsilon(
 
 
 def _probe(lower: Composition, delta: float, high: float) -> float:
-    """A lower end left of the window, where the table has no point: the first epsilon below `high` that is proven."""
+    """A lower end left of the window, where the table has no point: about the largest epsilon below `high` that is proven.
+
+    Sought among high (1 - 1.5^k 1e-12): the delta of the lower measure falls in epsilon.
+    """
     if not (0 < high < np.inf):
         return 0.0
-    move = 1e-12
-    while move < 1:
-        candidate = high * (1 - move)
-        if evaluate(lower, candidate, -1) > delta:
-            return candidate
-        move *= 1.5
-    return 0.0
+    candidates = high * (1 - 1e-12 * 1.5 ** np.arange(PROBES))
+    bad, good = -1, PROBES - 1
+    if not evaluate(lower, float(candidates[good]), -1) > delta:
+        return 0.0
+    while good - bad > 1:
+        middle = (bad + good) // 2
+        if evaluate(lower, float(candidates[middle]), -1) > delta:
+            good = middle
+        else:
+            bad = middle
+    return float(candidates[good])
 
 
 def _epsilon_guess(mesh: _Mesh, log_delta: float) -> float:

@@ -13,7 +13,7 @@ import pytest
 import scipy.special
 
 from dpbudget.accounting import gaussian, mesh
-from dpbudget.accounting.convolve import falling_sums
+from dpbudget.accounting.convolve import LOG_OUTSIDE, Tilted, falling_sums, window
 from dpbudget.accounting.lattice import certify_delta, certify_epsilon, certify_epsilons
 from dpbudget.accounting.pairs import (
     Pair,
@@ -392,3 +392,30 @@ def test_falling_sums() -> None:
         exact = [math.fsum(terms[j:] * np.exp(-step * np.arange(257 - j))) for j in range(257)]
         size = np.cumsum(np.abs(terms)[::-1])[::-1]
         assert np.all(np.abs(falling_sums(terms, step) - exact) <= 1e-13 * size)
+
+
+def test_window_holds_all_but_nothing_of_the_sum() -> None:
+    """Against the sum itself, for masses with a bulk that rare jumps leave; and not much wider than it has to be."""
+    rng = np.random.default_rng(5)
+    for jump in (1.0, 1e-2, 1e-4, 1e-6):
+        mass = jump * rng.exponential(size=400) * np.exp(-0.02 * np.arange(400))
+        mass[40] += 1.0
+        part = Tilted(-40, mass / mass.sum(), 0.0, 50)
+        total = np.ones(1)
+        for _ in range(part.count):
+            total = np.convolve(total, part.mass)
+        low, high = window([part], 0.01)
+        place = np.arange(total.size) + part.start * part.count
+        assert total[place < low].sum() <= math.exp(LOG_OUTSIDE) >= total[place > high].sum()
+        needed = np.flatnonzero(total > 1e-18)
+        assert high - low <= 1.5 * (needed[-1] - needed[0]) + 40
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(0.15, 10**7), (0.1, 10**6), (0.05, 10**9)])
+def test_millions_of_steps_at_a_tiny_rate(sigma: float, steps: int) -> None:
+    """A record takes part once in all: the bulk of every step stays where it is, and only jumps make the window."""
+    parts = [(SampledGaussianRemove(sigma, 1.0 / steps), steps)]
+    low, high, _ = mesh.mesh_epsilon(parts, 1e-9, 1e-3)
+    assert high - low <= 1.5e-3 * high
+    jumps = 1000  # the same number of participations in far fewer steps: the law of small numbers
+    assert low * 0.99 <= certify_epsilon([(SampledGaussianRemove(sigma, 1 / jumps), jumps)], 1e-9, tolerance=1e-3).upper
