@@ -534,6 +534,13 @@ def test_append_an_import_once_more(dpbudget, budget) -> None:
     state = STATES / "flower_without_replacement_replace_one.json"
     assert dpbudget("import", "flower", state, "--append", file).code == 2
     assert Path(file).read_bytes() == before
+    # the same neighbours, but clients: not what a file about examples adds up, nor the other way round
+    state = STATES / "flower_poisson_add_or_remove_one.json"
+    ran = dpbudget("import", "flower", state, "--append", file)
+    assert ran.code == 2 and 'the unit "client"' in ran.err and Path(file).read_bytes() == before
+    Path(file).write_text(Path(file).read_text().replace("[budget]", '[budget]\nunit = "client"'))
+    assert dpbudget("import", "flower", state, "--append", file).code == 0
+    assert dpbudget("import", "opacus", STATES / "opacus_rdp.json", "-d", "1e-5", "--append", file).code == 2
 
 
 def test_check_of_many_releases_is_quick(dpbudget, budget) -> None:

@@ -108,6 +108,12 @@ def test_who_is_protected_from_whom(dpbudget) -> None:
         ran = dpbudget(*run, *given, "--adjacency", "add-or-remove-one")
         assert ran.code == 2 and "--adjacency" in ran.err and "zero-out" in ran.err
         assert dpbudget(*run, *given, "--adjacency", "zero-out", "--quiet").code == 0
+    # one example that changes leaves its client there: only replace-one covers that
+    for adjacency, words in (
+        ("add-or-remove-one", "an example that changes"),
+        ("replace-one", "protects every example"),
+    ):
+        assert words in " ".join(dpbudget(*run, "--adjacency", adjacency, "--quiet").out.lower().split())
     local = dpbudget(*run, "--local-size", "100", "--local-batch", "10", "--quiet").out
     assert "Poisson sampling, examples added or removed" in " ".join(local.split())
     client = against("client")

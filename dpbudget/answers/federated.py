@@ -365,6 +365,16 @@ def _facts(question: Question, federation: Federation) -> list[tuple[str, Cell, 
     return rows
 
 
+def _of_examples(adjacency: Adjacency) -> str:
+    """What the client level says of one example. Changing it leaves the client there, with another clipped update."""
+    if adjacency is Adjacency.REPLACE_ONE:
+        return "A client-level guarantee under replace-one protects every example of a client at least as well."
+    return (
+        "This is about whole clients. An example that changes moves its client's update by up to twice the clipping norm: "
+        "what covers it is --adjacency replace-one, at more epsilon."
+    )
+
+
 def _notes(
     question: Question, federation: Federation, sample: list[tuple[str, LocalTraining, Guarantee]] | None
 ) -> list[str]:
@@ -381,7 +391,7 @@ def _notes(
             f"{t.steps} steps at the worst client; clients hold disjoint examples, so the largest counts."
         )
     else:
-        notes.append("A client-level guarantee protects every example of a client at least as well.")
+        notes.append(_of_examples(federation.adjacency))
     drawn = {
         Sampling.POISSON: "every client joins a round independently, in secret (Poisson sampling)",
         Sampling.FIXED_SIZE: "every round is a fresh uniform subset of fixed size, in secret",

@@ -59,7 +59,7 @@ def report(
         else None,
         "explanation": state.explanation,
     }
-    rows: list[list[Cell]] = [["certified here", Range(total.value)]]
+    rows: list[list[Cell]] = [["dpbudget", Range(total.value)]]
     if tool is not None:
         rows.append([f"{state.tool}, {'as reported' if reported is not None else 'recomputed'}", Quantity(tool)])
     notes = [
@@ -70,8 +70,8 @@ def report(
     ]
     if other is not None:
         again = _cost(other, at, tolerance)
-        rows.append([f"noise relative to {_reading(other)}", Range(again.value)])
-        rows[0][0] = f"certified here, noise relative to {_reading(state)}"
+        rows.append([f"dpbudget, noise relative to {_reading(other)}", Range(again.value)])
+        rows[0][0] = f"dpbudget, noise relative to {_reading(state)}"
         result["other_reading"] = {"noise_relative_to": other.noise_relative_to, "epsilon": interval_json(again.value)}
         result["noise_relative_to"] = state.noise_relative_to
     if append is not None:
@@ -87,10 +87,13 @@ def report(
             "covers": "the imported releases only",
         },
         result=result,
-        headline="{} releases from {} cost epsilon <= {} at delta {}",
-        answers=[Quantity(len(state.entries)), state.tool, Quantity(total.value.upper, Rounding.UP), Quantity(at)],
+        headline=(
+            "one release from {} costs" if len(state.entries) == 1 else f"{len(state.entries)} releases from {{}} cost"
+        )
+        + " epsilon <= {} at delta {}",
+        answers=[state.tool, Quantity(total.value.upper, Rounding.UP), Quantity(at)],
         value=Quantity(total.value.upper, Rounding.UP),
-        main=Table(("epsilon of", "epsilon"), rows),
+        main=Table(("by", "epsilon"), rows),
         verbatim="" if append is not None else entries_text(state),
         notes=notes,
         status="unbounded" if total.value.upper == math.inf else "ok",
@@ -129,6 +132,12 @@ def _append(file: str, state: ImportedState) -> None:
                 "append",
                 f"{file} is about {document.budget.adjacency} neighbours, the state about {state.adjacency}",
                 hint="Keep releases of unlike adjacency in files of their own.",
+            )
+        if document.budget.unit != state.unit:
+            raise InputError(
+                "append",
+                f'{file} is about the unit "{document.budget.unit}", the state about the unit "{state.unit}"',
+                hint="Keep releases of unlike units in files of their own.",
             )
         for entry in _renamed(state, {release.name for release in document.releases}):
             text = edit.append_release(text, entry)
