@@ -253,7 +253,7 @@ def convex_minorant(p: Array, step: float) -> Array:
     """
     if p.min() >= 0:
         return p
-    p, index = p.copy(), np.arange(p.size)
+    p, index = p.copy(), np.flatnonzero(p)  # a node without mass is no kink
     for _ in range(ROUNDS):
         bad = p[index] < 0
         if index.size < 2 or not bad.any():

@@ -337,6 +337,16 @@ def test_removing_nodes_one_by_one_ends_below_as_well() -> None:
     assert ROUNDS < 100
 
 
+def test_nodes_without_mass_are_no_kinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the atoms of a finite pair a lattice is empty: a removal that walked over it would take seconds a pair."""
+    masses, sparse = np.array([0.3, -0.01, 0.5, -0.02, 0.4]), np.zeros(400_000)
+    sparse[[1, 90_000, 100_000, 250_000, 399_990]] = masses
+    swept = _sweep(sparse, np.arange(sparse.size), 1e-5)
+    monkeypatch.setattr("dpbudget.accounting.discretise._sweep", None)
+    assert convex_minorant(sparse, 1e-5) == pytest.approx(swept, abs=1e-9)
+    assert convex_minorant(np.append([-0.1, 0.0, 0.3], np.zeros(9)), 0.1) == pytest.approx([0, 0, 0.2] + [0] * 9)
+
+
 def test_never_ordered_the_wrong_way() -> None:
     rng = np.random.default_rng(9)
     for _ in range(10):
