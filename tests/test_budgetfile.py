@@ -246,6 +246,15 @@ def test_defaults_reach_the_releases_that_they_concern() -> None:
     assert document.releases[0].line_of("epochs") == 9
 
 
+def test_twice_the_largest_scale_is_not_infinite() -> None:
+    head = HEAD.replace("add-or-remove-one", "replace-one")
+    text = f'{head}[[release]]\nname = "r"\nmechanism = "laplace"\nscale = 1e308\nsensitivity = '
+    assert only(text + "1").startswith('b.toml:9: release "r": scale: scale / sensitivity is outside the range')
+    assert to_releases(load(text + "2", filename="b.toml").releases[0], Adjacency.REPLACE_ONE) == [
+        Release(Laplace(1e308))
+    ]
+
+
 def test_a_default_that_is_wrong_is_reported_on_its_own_line() -> None:
     head = HEAD + "[defaults]\nsampling_rate = 3\n"
     found = problems(head + f'[[release]]\nname = "r"\n{SGD.replace("sampling_rate = 0.01", "")}')
@@ -333,6 +342,14 @@ def test_what_is_wrong_with_the_file(text: str, expected: str) -> None:
         (SGD + "adjacency = 1", '12: release "r": unknown key "adjacency". It belongs in [budget].'),
         (SGD + "batch_size = 3", '12: release "r": sampling_rate and batch_size contradict each other'),
         (SGD + "epochs = 3", '12: release "r": steps and epochs contradict each other'),
+        (
+            SGD.replace("noise_multiplier = 1.1", "noise_std = 1e300\nclip_norm = 1e-300"),
+            '9: release "r": noise_std: noise_std / clip_norm is outside the range of a double',
+        ),
+        (
+            SGD.replace("noise_multiplier = 1.1", "noise_std = 1e-300\nclip_norm = 1e300"),
+            '9: release "r": noise_std: noise_std / clip_norm is outside the range of a double',
+        ),
         (SGD + "noise_std = 3\nclip_norm = 1", '12: release "r": noise_multiplier and noise_std contradict'),
         (SGD + 'status = "done"', '12: release "r": status: "done" is not one of "spent", "planned"'),
         (SGD + "count = 1.5", '12: release "r": count: 1.5 is not a whole number'),

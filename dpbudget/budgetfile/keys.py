@@ -6,6 +6,7 @@ A new mechanism is one entry in MECHANISMS.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -28,6 +29,8 @@ from dpbudget.model import (
     Sampling,
     Tuned,
 )
+
+LEAST, MOST = Fraction(math.ulp(0.0)), Fraction(sys.float_info.max)
 
 COMMON_KEYS: Mapping[str, Key] = {
     "name": Key(text, "what the release is called; no two alike"),
@@ -74,11 +77,11 @@ def _one(mechanism: Mechanism) -> list[Release]:
     return [Release(mechanism)]
 
 
-def _ratio(values: Values, noise: str, norm: str) -> float:
-    value = float(exact(values[noise]) / exact(values[norm]))
-    if not (math.isfinite(value) and (value > 0 or exact(values[noise]) == 0)):
+def _ratio(values: Values, noise: str, norm: str, times: int = 1) -> float:
+    value = times * exact(values[noise]) / exact(values[norm])
+    if value and not LEAST <= value <= MOST:
         raise InputError(noise, f"{noise} / {norm} is outside the range of a double")
-    return value
+    return float(value)
 
 
 def _dp_sgd(values: Values, adjacency: Adjacency) -> list[Release]:
@@ -174,7 +177,7 @@ def _laplace(values: Values, adjacency: Adjacency) -> list[Release]:
     if "sensitivity" not in values:
         return _one(Laplace(_float(values, "scale")))
     moves = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    return _one(Laplace(_ratio(values, "scale", "sensitivity") * moves))
+    return _one(Laplace(_ratio(values, "scale", "sensitivity", moves)))
 
 
 def truth_probability(epsilon: float, categories: int) -> float:
