@@ -25,7 +25,8 @@ SYNONYMS: Mapping[str, str] = {
     # where noise is added, mechanisms, laws
     "central": "server", "local": "client", "distributed": "shared", "secagg": "shared", "average": "mean",
     "dpsgd": "dp-sgd", "sgd": "dp-sgd", "gauss": "gaussian", "normal": "gaussian", "rr": "randomized-response",
-    "constant": "fixed",
+    "constant": "fixed", "done": "spent", "finished": "spent", "past": "spent", "used": "spent", "future": "planned",
+    "todo": "planned", "open": "planned",
 }  # fmt: skip
 
 PARAMETERS: Mapping[str, str] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dpbudget import checks
 from dpbudget.errors import InputError
+from dpbudget.files import instead
 
 MOST_ROWS = 100_000
 
@@ -29,7 +30,7 @@ def read_sizes(path: str) -> list[tuple[str, int]]:
                     raise InputError("sizes", f"{path} has more than {MOST_ROWS:,} rows")
     except OSError as error:
         raise InputError(
-            "sizes", f"{path}: {error.strerror}", hint="Name a CSV file with columns client, size."
+            "sizes", f"{path}: {error.strerror}", hint=instead(path) or "Name a CSV file with columns client, size."
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError("sizes", f"{path} is not a CSV file: {error}") from None

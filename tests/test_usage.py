@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from dpbudget import checks, grid
+from dpbudget import budgetfile, checks, files, grid
+from dpbudget.budgetfile import BudgetFileError
 from dpbudget.cli import app, usage
 from dpbudget.errors import InputError
 
@@ -169,3 +170,72 @@ def test_a_report_can_not_go_into_a_folder(dpbudget, tmp_path: Path) -> None:
     run = ("epsilon", *shlex.split(RUN))
     assert "is a folder\n  Name a file: " in dpbudget(*run, "-o", tmp_path).err
     assert "there is no folder" in dpbudget(*run, "-o", tmp_path / "a" / "b").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("budgt.toml", "budget.toml"),
+        ("budget", "budget.toml"),
+        ("budget.tml", "budget.toml"),
+        ("Budget.toml", "budget.toml"),
+        ("runs.csv", "run.csv"),
+        ("zzz.toml", ""),
+        ("budget.toml", ""),
+        ("nowhere/budget.toml", ""),
+    ],
+)
+def test_a_file_beside_the_missing_one_is_offered(tmp_path: Path, typed: str, near: str) -> None:
+    for name in ("budget.toml", "a.toml", "run.csv"):
+        (tmp_path / name).write_text("")
+    assert files.instead(tmp_path / typed) == (f"Did you mean {tmp_path / near}?" if near else "")
+    assert files.instead(tmp_path) == f"Did you mean {tmp_path / 'budget.toml'}?"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check budgt.toml",
+        "status budgt.toml",
+        "record budgt.toml --name x",
+        "check budget.toml --baseline budgt.json",
+        "epsilon --history rn.csv -d 1e-5",
+        "simulate --epsilon 3 --data rn.csv",
+        "simulate --epsilon 3 --data run.csv --ranges rn.csv",
+        "federated --clients 9 --clients-per-round 3 --rounds 2 --sigma 1 --sizes rn.csv",
+        "import csv rn.csv -d 1e-5",
+        "import opacus budgt.json -d 1e-5",
+        "verify --scores rn.csv -d 1e-5",
+    ],
+)
+def test_every_command_offers_it(dpbudget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("budget.toml", "budget.json", "run.csv"):
+        (tmp_path / name).write_text("a,b\n1,0\n2,1\n3,0\n4,1\n")
+    ran = dpbudget(*line.split())
+    assert ran.code == 2 and re.search(r"Did you mean (budget\.toml|budget\.json|run\.csv)\?", ran.err)
+
+
+@pytest.mark.parametrize(
+    ("line", "way_out"),
+    [
+        ("noise_multiplier = solve", 'Text stands in quotes: noise_multiplier = "solve".'),
+        ("noise_multiplier = 1,1", "Decimals take a point: noise_multiplier = 1.1."),
+        ("sampling_rate = 5%", "Write sampling_rate = 0.05."),
+        ("sampling_rate = .05", "A number has digits on both sides of its point."),
+        ("steps: 100", "Each line is KEY = VALUE."),
+        ('{"release": []}', "It looks like JSON; dpbudget init writes"),
+    ],
+)
+def test_a_line_that_is_not_toml_is_told_as_it_is_written(line: str, way_out: str) -> None:
+    with pytest.raises(BudgetFileError) as caught:
+        budgetfile.load(line, filename="b.toml")
+    assert f"(column {caught.value.message.split('(column ')[1].split(')')[0]}). {way_out}" in caught.value.message
+
+
+def test_a_misspelled_mechanism_does_not_hide_other_mistakes() -> None:
+    text = '[[release]]\nname = "a"\nmechanism = "dpsgd"\nsigma = 1\nsampling = "possion"\nstatus = "done"\n'
+    with pytest.raises(BudgetFileError) as caught:
+        budgetfile.load(f"schema = 1\n{text}", filename="b.toml")
+    for near in ("dp-sgd", "noise_multiplier", "poisson", "spent"):
+        assert f'did you mean "{near}"?' in caught.value.message

@@ -25,6 +25,7 @@ from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS
 from dpbudget.budgetfile.release import ReleaseReader
 from dpbudget.budgetfile.tomlscan import Layout, scan
 from dpbudget.budgetfile.values import SOLVE, Decimal, Key, choice, flag, number, quoted
+from dpbudget.files import instead
 from dpbudget.model import Adjacency
 
 MAX_BYTES = 1_000_000
@@ -52,7 +53,10 @@ def read(path: str | os.PathLike[str]) -> str:
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise BudgetFileError([Problem(name, 0, f"cannot be read: {error.strerror or error}")]) from None
+        way_out = instead(path) or ("dpbudget init starts one." if isinstance(error, FileNotFoundError) else "")
+        raise BudgetFileError(
+            [Problem(name, 0, f"cannot be read: {error.strerror or error}", suggestion=way_out)]
+        ) from None
     except ValueError:
         raise BudgetFileError([Problem(name, 0, "is not a file name")]) from None
     return decode(data, filename=name)
@@ -90,7 +94,7 @@ def _parse(text: str, layout: Layout, filename: str) -> dict[str, Any]:
         return tomllib.loads(text.removeprefix("\ufeff"), parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         message, line = _syntax(str(error), text)
-        raise BudgetFileError([Problem(filename, line, message)]) from None
+        raise BudgetFileError([Problem(filename, line, message, suggestion=_instead(text, line))]) from None
     except ValueError:
         # tomllib lets Python's own limit on the digits of an integer through, without a place.
         raise BudgetFileError([Problem(filename, 0, "a whole number has too many digits")]) from None
@@ -100,6 +104,26 @@ def _syntax(message: str, text: str) -> tuple[str, int]:
     if match := re.search(r" \(at line (\d+), column (\d+)\)$", message):
         return f"not valid TOML: {message[: match.start()]} (column {match[2]})", int(match[1])
     return f"not valid TOML: {message}", text.rstrip("\n").count("\n") + 1
+
+
+def _instead(text: str, line: int) -> str:
+    """What was probably meant on a line that is not TOML."""
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return "It looks like JSON; dpbudget init writes a budget file to start from."
+    lines = text.splitlines()
+    key, mark, value = (lines[line - 1] if 0 < line <= len(lines) else "").partition("=")
+    value = value.partition("#")[0].strip()
+    if not mark:
+        return "Each line is KEY = VALUE." if re.fullmatch(r"\s*[\w-]+\s*:.*", key) else ""
+    if re.fullmatch(r"-?\d+,\d+", value):
+        return f"Decimals take a point: {key.strip()} = {value.replace(',', '.')}."
+    if re.fullmatch(r"-?[\d.]+\s*%", value):
+        return f"Write {key.strip()} = {float(value.rstrip('% ')) / 100:.12g}." if value.count(".") < 2 else ""
+    if re.fullmatch(r"[A-Za-z][\w-]*", value):
+        return f'Text stands in quotes: {key.strip()} = "{value}".'
+    if re.fullmatch(r"\.\d+|\d+\.|\d+\.e.*", value):
+        return "A number has digits on both sides of its point."
+    return ""
 
 
 def _document(data: dict[str, Any], findings: Findings) -> BudgetDocument:

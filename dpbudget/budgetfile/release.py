@@ -11,6 +11,7 @@ from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS, MechanismSpec
 from dpbudget.budgetfile.values import SOLVE, Value, quoted, suggestion
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency
+from dpbudget.names import meant
 
 
 class ReleaseReader:
@@ -84,6 +85,9 @@ class ReleaseReader:
             hint = suggestion(name, list(MECHANISMS)) or "It is one of " + ", ".join(MECHANISMS) + "."
             shown = f'unknown mechanism "{quoted(name[:60])}"' if isinstance(name, str) else "mechanism must be text"
             self.findings.add(self.findings.layout.line(*path), shown, where=where, hint=hint)
+            near = meant(name, MECHANISMS) if isinstance(name, str) else ""
+            if near:  # its keys are checked as well: one run reports all of it
+                return near, MECHANISMS[near]
         else:
             return name, MECHANISMS[name]
         return "", None

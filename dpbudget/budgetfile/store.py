@@ -12,6 +12,7 @@ from pathlib import Path
 from dpbudget.budgetfile.document import BudgetFileError, Problem
 from dpbudget.budgetfile.reading import MAX_BYTES, decode
 from dpbudget.errors import InputError
+from dpbudget.files import instead
 
 
 def update(path: str | os.PathLike[str], change: Callable[[str], str]) -> str:
@@ -32,7 +33,10 @@ def update(path: str | os.PathLike[str], change: Callable[[str], str]) -> str:
                     raise PermissionError(EACCES, "the file is read-only")
                 _replace(real, _encoded(after, name), os.fstat(descriptor))
     except OSError as error:
-        raise BudgetFileError([Problem(name, 0, f"cannot be changed: {error.strerror or error}")]) from None
+        way_out = instead(path) or ("dpbudget init starts one." if isinstance(error, FileNotFoundError) else "")
+        raise BudgetFileError(
+            [Problem(name, 0, f"cannot be changed: {error.strerror or error}", suggestion=way_out)]
+        ) from None
     return after
 
 
@@ -53,7 +57,8 @@ def create(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) 
             temporary.unlink(missing_ok=True)
         _sync(target.parent)
     except FileExistsError:
-        raise BudgetFileError([Problem(name, 0, "exists already", suggestion="Pass --force to replace it.")]) from None
+        message, way_out = ("is a folder", "") if target.is_dir() else ("exists already", "Pass --force to replace it.")
+        raise BudgetFileError([Problem(name, 0, message, suggestion=way_out)]) from None
     except OSError as error:
         raise BudgetFileError([Problem(name, 0, f"cannot be written: {error.strerror or error}")]) from None
 

@@ -15,6 +15,7 @@ from dpbudget import checks
 from dpbudget.cli import ci, shell
 from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, ToleranceOption, words
 from dpbudget.errors import InputError
+from dpbudget.files import instead
 from dpbudget.report import Report
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The budget file; - reads standard input.")]
@@ -89,7 +90,9 @@ def _json(path: Path) -> Mapping[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
     except OSError as error:
         raise InputError(
-            "baseline", f"{path}: {error.strerror}", hint="Name a report of dpbudget check --json."
+            "baseline",
+            f"{path}: {error.strerror}",
+            hint=instead(path) or "Name a report of dpbudget check --json.",
         ) from None
     except (ValueError, RecursionError):
         raise InputError("baseline", f"{path} is not JSON", hint="Name a report of dpbudget check --json.") from None

@@ -11,6 +11,7 @@ from dpbudget.budgetfile.document import DocumentRelease, one_line, to_releases
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.budgetfile.values import Value, exact
 from dpbudget.errors import InputError
+from dpbudget.files import instead
 from dpbudget.model import Adjacency, Release, Sampling
 
 MAX_BYTES = 16_000_000
@@ -94,4 +95,6 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
-    return InputError("", f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}")
+    return InputError(
+        "", f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}", hint=instead(path)
+    )

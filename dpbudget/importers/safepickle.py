@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbudget.errors import InputError
+from dpbudget.files import instead
 
 MAX_BYTES = 64_000_000
 MAX_OPCODES = 1_000_000
@@ -48,7 +49,7 @@ def load_checkpoint(path: Path) -> Iterator[object]:
         # RuntimeError: an encrypted member, or a compression that zipfile does not know.
         raise InputError("", f"{path.name!r} is not a checkpoint that can be read: {error}") from None
     except OSError as error:
-        raise InputError("", f"{path.name!r} cannot be read: {error.strerror or error}") from None
+        raise InputError("", f"{path.name!r} cannot be read: {error.strerror or error}", hint=instead(path)) from None
 
 
 def _pickle_bytes(path: Path) -> bytes:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpbudget import checks
 from dpbudget.errors import InputError
+from dpbudget.files import instead
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -106,7 +107,9 @@ def read_csv(path: str, label: str | None, client: str | None = None) -> Data:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
             return _read(csv.reader(file), path, label, client)
     except OSError as error:
-        raise InputError("data", f"{path}: {error.strerror}", hint="Name a CSV file with a header line.") from None
+        raise InputError(
+            "data", f"{path}: {error.strerror}", hint=instead(path) or "Name a CSV file with a header line."
+        ) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError("data", f"{path} is not a CSV file: {error}") from None
 
@@ -186,7 +189,9 @@ def read_ranges(path: str) -> dict[str, tuple[float, float]]:
                     raise InputError("ranges", f"{path}:{reader.line_num}: {low:g} is not below {high:g}")
                 found[(row["column"] or "").strip()] = (low, high)
     except OSError as error:
-        raise InputError("ranges", f"{path}: {error.strerror}", hint="Name a CSV file: column,low,high.") from None
+        raise InputError(
+            "ranges", f"{path}: {error.strerror}", hint=instead(path) or "Name a CSV file: column,low,high."
+        ) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError("ranges", f"{path} is not a CSV file: {error}") from None
     return found
