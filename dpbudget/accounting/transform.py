@@ -37,6 +37,11 @@ def _log_turn(real: Array, imag: Array) -> Complex:
     return np.asarray(size + 1j * np.arctan2(imag, 1.0 + real))
 
 
+def _log_rest(share: Complex) -> Complex:
+    """log(1 - share), where a share of exactly 1 leaves 1e-16."""
+    return np.asarray(np.log1p(np.where(share == 1.0, -1.0 + 1e-16, -share)))
+
+
 def _log_outside(cores: Complex) -> Complex:
     """log(1 - e^cores), floored at log 1e-300."""
     left = -np.expm1(cores)
@@ -60,7 +65,7 @@ def _phase(parts: Nodes, t: float, y: Array, core: Core | None = None) -> Comple
         total += count * _log_turn(turn.real, turn.imag)
         if core is not None:
             rest = p * core.outside(loss, j)
-            cores += count * np.log1p(-((1.0 + real + 1j * imag) @ rest) / (1.0 + turn))
+            cores += count * _log_rest(((1.0 + real + 1j * imag) @ rest) / (1.0 + turn))
     return total if core is None else total + _log_outside(cores)
 
 
@@ -89,7 +94,7 @@ def _phase_grid(parts: Nodes, t: float, y: Array, step: float, core: Core | None
         flat = whole.ravel()[: y.size] - np.sum(p)
         total += count * _log_turn(flat.real, flat.imag)
         if core is not None:
-            cores += count * np.log1p(-outside.ravel()[: y.size] / (1.0 + flat))
+            cores += count * _log_rest(outside.ravel()[: y.size] / (1.0 + flat))
     return total if core is None else total + _log_outside(cores)
 
 

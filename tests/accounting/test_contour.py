@@ -214,3 +214,10 @@ def test_atoms_of_many_laplace_steps_die_out():
         bounds.append(float(np.sum(np.maximum(total, 0) * -np.expm1(np.minimum(found - losses, 0.0)))))
     assert bounds[0] <= 1e-6 <= bounds[1]
     assert bounds[1] < 1.3e-6
+
+
+def test_a_law_that_lies_outside_its_core_whole():
+    """At the tilt of few steps of a small rate all mass may lie outside: log(1 - 1) must not reach the sum."""
+    assert contour.epsilon([(SampledGaussianAdd(0.56051, 0.009056), 3)], 2.74e-9) is None
+    found = contour.epsilon([(SampledGaussianRemove(0.56051, 0.009056), 3)], 2.74e-9)
+    assert found == pytest.approx(5.720818, rel=1e-6)
