@@ -181,7 +181,7 @@ def _report(n: int, target: Target, designs: Sequence[Design], clip: float, erro
             "rows": [_json(d, d in front) for d in designs],
             "best": {**_json(best, True), "reason": reason},
         },
-        headline="best: batch {}, {} epochs with noise multiplier {}, within epsilon {} at delta {}",
+        headline="best: batch size {}, epochs {}, noise multiplier {}: within epsilon {} at delta {}",
         answers=[
             Quantity(best.batch_size), Quantity(best.epochs), Quantity(best.noise_multiplier), Quantity(target.epsilon),
             Quantity(target.delta),
@@ -192,7 +192,8 @@ def _report(n: int, target: Target, designs: Sequence[Design], clip: float, erro
         notes=[
             reason,
             "Noise per gradient is sigma C / B, the noise on one coordinate of the averaged gradient; snr is C over it, "
-            "relative: what a full-norm gradient along one coordinate would show.",
+            "relative: what a full-norm gradient along one coordinate would show. A design is marked pareto if none has more "
+            "total signal-to-noise for fewer examples.",
             words.assumptions(best.run),
         ],
         explanation=[words.PARAMETERS],

@@ -246,7 +246,7 @@ def _steps(
     exact_rate = None if "sampling_rate" not in given else checks.number("sampling_rate", given["sampling_rate"])
     epochs = checks.number("epochs", given["epochs"])
     count = derive.steps(epochs, batch_size=batch, dataset_size=size, rate=exact_rate or rate, loader=loader)
-    derived["steps"] = f"{float(epochs):g} epochs"
+    derived["steps"] = f"{float(epochs):g} {'epoch' if epochs == 1 else 'epochs'}"
     return count
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 
 from dpbudget.accounting import account
 from dpbudget.answers.filecost import KNOBS, Plan, turn, verdict
@@ -15,6 +16,7 @@ from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Tab
 def begun(document: BudgetDocument) -> Report:
     """What `init` has written."""
     budget = document.budget
+    file = shlex.quote(document.filename) if document.filename.isprintable() else "FILE"
     return Report(
         command="init",
         input={"file": file_name(document)},
@@ -23,11 +25,9 @@ def begun(document: BudgetDocument) -> Report:
         headline="wrote {}: a budget of epsilon {} at delta {}",
         answers=[document.filename, Quantity(budget.epsilon), Quantity(budget.delta)],
         value=Quantity(budget.epsilon),
-        notes=[
-            f"Describe your releases in {document.filename}. Then:",
-            f"dpbudget solve {document.filename} --write",
-            f"dpbudget check {document.filename}",
-        ],
+        verbatim=f'dpbudget solve {file} --write  # fills in the value that is marked "solve"\n'
+        f"dpbudget check {file}          # do all releases fit the budget?",
+        notes=[f"Describe your releases in {document.filename} first."],
     )
 
 

@@ -177,8 +177,8 @@ def rate(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance: 
     )  # fmt: skip
     if size is not None:
         largest = int(next(iter(batches.values())).value)
-        report.headline += ", batch size {}"
-        report.answers = [*report.answers, Quantity(largest)]
+        report.headline = report.headline.replace("{}", "{} (batch size {})", 1)
+        report.answers = [report.answers[0], Quantity(largest), *report.answers[1:]]
     return report
 
 

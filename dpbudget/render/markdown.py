@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpbudget.render import numbers, plain
+from dpbudget.render import columns, numbers, plain
 from dpbudget.render.style import Style
 from dpbudget.report import Report
 
@@ -29,13 +29,16 @@ def render(report: Report, style: Style) -> str:
         lines += [_row([escape(n), escape(numbers.cell(c, style.digits)), escape(r)]) for n, c, r in report.facts]
         blocks.append("\n".join(lines))
     if report.main and report.main.rows:
-        lines = [_row([escape(name) for name in report.main.columns]), _row(["---"] * len(report.main.columns))]
-        lines += [_row([escape(numbers.cell(item, style.digits)) for item in row]) for row in report.main.rows]
+        rows = [[numbers.cell(item, style.digits) for item in row] for row in report.main.rows]
+        marks = ["---:" if columns.numeric(column) else "---" for column in zip(*rows, strict=True)]
+        lines = [_row([escape(name) for name in report.main.columns]), _row(marks)]
+        lines += [_row([escape(cell) for cell in row]) for row in rows]
         blocks.append("\n".join(lines))
     if report.verbatim:
-        blocks.append(f"```toml\n{report.verbatim.strip()}\n```")
+        language = "toml" if report.verbatim.lstrip().startswith("[") else "sh"
+        blocks.append(f"```{language}\n{report.verbatim.strip()}\n```")
     blocks.extend(escape(note) for note in report.notes)
-    blocks.extend(f"> **{escape(w.code)}**: {escape(w.message)} {escape(w.hint)}".rstrip() for w in report.warnings)
+    blocks.extend(f"> **{escape(w.code)}**: {escape(w.message)}. {escape(w.hint)}".rstrip() for w in report.warnings)
     if style.verbose:
         blocks.extend(escape(line) for line in report.explanation)
     return "\n\n".join(blocks) + "\n"

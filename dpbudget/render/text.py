@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpbudget.render import chart, numbers, plain
+from dpbudget.render import chart, columns, numbers, plain
 from dpbudget.render.style import Style
 from dpbudget.report import Report
 
@@ -24,7 +24,7 @@ def render(report: Report, style: Style) -> str:
         blocks.append("\n".join(lines))
     if report.main and report.main.rows:
         rows = [[numbers.cell(item, style.digits) for item in row] for row in report.main.rows]
-        body = plain.table(list(report.main.columns), rows, style.width)
+        body = columns.table(list(report.main.columns), rows, style.width)
         blocks.append(f"{report.main.title}\n{body}" if report.main.title else body)
     if report.picture is not None and style.verbose:
         blocks.append(chart.draw(report.picture, style.width))
