@@ -148,7 +148,8 @@ def generator(monkeypatch: pytest.MonkeyPatch, module: str) -> Any:
 def leaves(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
     """Each command, as it is typed, with the names of its options: read without the generator, whose mistakes count."""
     for name, below in getattr(command, "commands", {}).items():
-        yield f"{path} {name}", {n for p in below.params for n in p.opts if n[0] == "-"} | {"-h", "--help"}
+        shown = [p for p in below.params if not getattr(p, "hidden", False)]
+        yield f"{path} {name}", {n for p in shown for n in p.opts if n[0] == "-"} | {"-h", "--help"}
         yield from leaves(below, f"{path} {name}")
 
 
