@@ -99,12 +99,12 @@ def _grouped(part: Tilted, sign: int) -> tuple[Array, Array, int]:
     function). The edges lie the closer the nearer they are to the heaviest cell, so that a bulk which all but a few of
     a million steps fall into stays where it is.
     """
-    index, heavy = np.arange(part.mass.size), int(np.argmax(part.mass))
+    index, heavy = np.arange(part.mass.size, dtype=np.int64), int(np.argmax(part.mass))
     apart = np.unique(np.append(np.arange(64), np.floor(64 * 1.05 ** np.arange(1, 300)))).astype(np.int64)
     edges = np.unique(np.clip(np.concatenate([heavy - apart, heavy + apart, [0, index[-1]]]), 0, index[-1]))
     place = np.clip(np.searchsorted(edges, index, side="right") - 1, 0, max(edges.size - 2, 0))
     up = part.mass * (index - edges[place]) / np.diff(edges, append=index[-1] + 1)[place]
-    mass = np.bincount(place, part.mass - up, edges.size)
+    mass = np.asarray(np.bincount(place, part.mass - up, edges.size), dtype=np.float64)
     mass[1:] += np.bincount(place, up, edges.size)[:-1]
     used = mass > 0
     return mass[used], sign * (part.start + edges[used]).astype(np.float64), part.count

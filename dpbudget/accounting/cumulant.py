@@ -70,7 +70,7 @@ class Quadrature:
         step = float(np.max(self.edge_loss[1] - self.edge_loss[0]))
         if not step > 0.0:
             return math.inf
-        grid = 4.0 / step * np.exp2(np.arange(120) / 2.0)
+        grid = np.exp2(np.minimum(np.log2(4.0 / step) + np.arange(120) / 2.0, 1000.0))
         g = self.edge_log_p[:, None, :] + grid[:, None] * self.edge_loss[:, None, :]
         matters = np.max(g, axis=0) > np.max(g, axis=(0, 2))[:, None] - 45.0
         rough = np.any(matters & (np.abs(g[1] - g[0]) > 14.0), axis=1)

@@ -90,6 +90,8 @@ def _right_alias(
 
     e^{t kP} delta(eps + kP), over M(t) e^{-t eps}, is at most e^{that - (t' - t)(eps + kP)}.
     """
+    if not variance > 0:
+        raise TooRough
     options = []
     for c in (0.2, 0.5, 1.0, 2.0, 4.0, 7.0):
         gap = c / float(np.sqrt(variance))

@@ -65,7 +65,10 @@ def panel_errors(pair: AnalyticPair, edges: Array, tilt: float, frequency: float
 
 
 def refine_panels(pair: Pair, edges: Array, tilt: float, frequency: float, log_allowed: float) -> tuple[Array, float]:
-    """Halve panels until the summed error is at most e^log_allowed, or MAX_PANELS are reached; edges and log error."""
+    """Halve panels until the summed error is at most e^log_allowed, or MAX_PANELS are reached; edges and log error.
+
+    Where the tilt or what is allowed is not a number, nothing is refined, and no comparison with the error holds.
+    """
     if edges.size < 2:
         return edges, -np.inf
     if not isinstance(pair, AnalyticPair):
@@ -76,6 +79,8 @@ def refine_panels(pair: Pair, edges: Array, tilt: float, frequency: float, log_a
         if total <= log_allowed or edges.size > MAX_PANELS:
             return edges, total
         coarse = errors > log_allowed - np.log(2 * errors.size)
+        if not coarse.any():
+            return edges, np.inf
         middle = (edges[:-1] + edges[1:])[coarse] / 2
         edges = np.insert(edges, np.flatnonzero(coarse) + 1, middle)
 

@@ -15,6 +15,7 @@ from dpbudget.accounting.pairs import Pair
 Parts = Sequence[tuple[Pair, int]]
 Nodes = list[tuple[Quadrature, int]]
 
+MAX_NODES = 100_000  # nodes in x
 TURN = 10.0  # radians by which e^{iyL} may turn across a panel of 16 nodes
 
 
@@ -31,7 +32,10 @@ class Cut:
     cache: dict[tuple[int, int], Nodes] = field(default_factory=dict)
 
     def nodes(self, t: float, y: float) -> Nodes:
-        """Quadratures that resolve e^{(t + iy)L}, built in steps of a factor 2: a panel turns it by at most 10 radians."""
+        """Quadratures that resolve e^{(t + iy)L}, built in steps of a factor 2: a panel turns it by at most 10 radians.
+
+        Raises NoConvergence where they need more than MAX_NODES: an estimate is not worth seconds.
+        """
         level = (math.ceil(math.log2(max(t, y, 2.0))), math.ceil(math.log2(t)))
         if level not in self.cache:
             per_step = self.log_mass - math.log(sum(count for _, count in self.parts))
@@ -40,6 +44,8 @@ class Cut:
                 (quadrature(pair, per_step, log_below=per_step - 20.0, loss_step=step, tilt=t), count)
                 for pair, count in self.parts
             ]
+        if max(nodes.loss.size for nodes, _ in self.cache[level]) > MAX_NODES:
+            raise NoConvergence
         return self.cache[level]
 
     def rough(self, t: float) -> tuple[float, float, float]:

@@ -16,7 +16,6 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 MAX_WORK = 400_000_000  # nodes in x times nodes in y
-MAX_NODES = 100_000  # nodes in x
 DECAYED = 32.0  # the integrand is over where it has fallen by e^-32
 
 
@@ -123,8 +122,6 @@ def _reach(cut: Cut, t: float, unit: float, core: Core | None) -> float:
     start = float(_phase(cut.nodes(t, t), t, np.zeros(1), core)[0].real)
     for _ in range(12):
         nodes = cut.nodes(t, float(y[-1]))
-        if max(n.loss.size for n, _ in nodes) > MAX_NODES:
-            raise NoConvergence
         size = _phase(nodes, t, y, core).real
         size = size - 0.5 * (np.log1p(np.square(y / t)) + np.log1p(np.square(y / (1.0 + t))))
         alive = np.flatnonzero(size > start - DECAYED)

@@ -115,7 +115,7 @@ def transform(parts: Parts, log_delta: float, tolerance: float) -> Profile:
         # an error bound that overflows only says that the parts are too rough; what is not a number is refused
         with np.errstate(over="ignore", divide="ignore", invalid="raise"):
             spectrum = fourier.build(parts, log_delta, None, tolerance)
-    except (fourier.TooRough, NotCertified, FloatingPointError):
+    except (fourier.TooRough, NotCertified, ArithmeticError):
         pass
     else:
         return lambda epsilons: np.array([_number(spectrum.bounds(float(e))[1]) for e in epsilons])
