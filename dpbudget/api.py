@@ -7,47 +7,85 @@ Numbers may be floats, ints, Fractions or decimal texts.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
-from typing import Any, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from dpbudget import checks
 from dpbudget.accounting import account, solve
 from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger
 from dpbudget.accounting.solve import Solution, Target
-from dpbudget.errors import InputError, NotCertified
+from dpbudget.errors import DpbudgetError, InputError, NotCertified
 from dpbudget.model import Adjacency, Guarantee, Release, SampledGaussian
+from dpbudget.names import python_words
 from dpbudget.run import Run, RunParameters, resolve
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _told(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, with the way out of an error below its traceback, in Python's words."""
+
+    @functools.wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except DpbudgetError as error:
+            if error.hint and not getattr(error, "__notes__", None):
+                error.add_note(python_words(error.hint))
+            raise
+
+    return told
 
 
 def _target(epsilon: float, delta: float, accountant: str, tolerance: float) -> Target:
     return Target(checks.epsilon(epsilon), checks.delta(delta), accountant, checks.positive("tolerance", tolerance))
 
 
+@_told
 def epsilon(
     *, delta: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Unpack[RunParameters]
 ) -> Guarantee:
-    """Epsilon of a run at `delta`, as a Guarantee; float(result) is the proven upper end.
+    """Epsilon of a run at `delta`, as a Guarantee; float(result) is the proven upper end, the guarantee.
+
+    The run, by keyword:
+        noise_multiplier, or noise_std with clip_norm (noise_on="mean": noise on the average, with batch_size)
+        sampling_rate, or batch_size with dataset_size (devices, accumulate: several such batches to one update)
+        steps, or epochs; loader="opacus" or "tf-privacy" counts rate and steps as those tools do
+        sampling: "poisson" (default), "fixed-size", "shuffle", "balls-in-bins", "full-batch"
+        adjacency: "add-or-remove-one", "replace-one", "zero-out"; the default follows from the sampling
+        unit: "example" (default), "client", "user"; group_size: records that one of them owns; max_batch; microbatches
+    accountant: "pld" (default, proven from both sides), "rdp", "rdp-classic", "moments", "basic", "strong", "kov",
+    "kov-exact", "zcdp", or an estimate: "gdp-clt", "rule-of-thumb".  tolerance: relative width of the interval.
 
     Raises InputError on a wrong parameter, NotCertified where no bound is reached.
 
-    >>> float(epsilon(noise_multiplier=1.0, sampling_rate=1, steps=1, delta=1e-5)) < 4.3773
-    True
+    >>> spent = epsilon(noise_multiplier=1.1, batch_size=256, dataset_size=60000, epochs=60, delta=1e-5)
+    >>> round(spent.lower, 5), round(spent.upper, 5)
+    (2.38512, 2.38512)
     """
     resolved = resolve(run)
     ledger = Ledger.of(resolved.releases(), resolved.adjacency)
     return account.epsilon(ledger, checks.delta(delta), accountant=accountant, tolerance=tolerance)
 
 
+@_told
 def delta(
     *, epsilon: float, accountant: str = "pld", tolerance: float = DEFAULT_TOLERANCE, **run: Unpack[RunParameters]
 ) -> Guarantee:
-    """Delta of a run at `epsilon`; see `epsilon`."""
+    """Delta of a run at `epsilon`; see `epsilon` for what describes a run.
+
+    >>> round(delta(noise_multiplier=1, sampling_rate=1, steps=1, epsilon=1).upper, 6)
+    0.126937
+    """
     resolved = resolve(run)
     ledger = Ledger.of(resolved.releases(), resolved.adjacency)
     return account.delta(ledger, checks.epsilon(epsilon), accountant=accountant, tolerance=tolerance)
 
 
+@_told
 def sigma(
     *,
     epsilon: float,
@@ -60,13 +98,18 @@ def sigma(
     """The least noise multiplier with `digits` significant digits that is proven to give (epsilon, delta).
 
     float(result) is safe to use; result.beside, one digit less, was not shown to suffice.
-    Raises Infeasible where no noise is enough for this accountant.
+    Raises Infeasible where no noise is enough for this accountant. See `epsilon` for what describes a run.
+
+    >>> enough = sigma(epsilon=2, delta=1e-5, sampling_rate=0.01, steps=1000)
+    >>> enough.value, enough.beside
+    (0.95911, 0.9591)
     """
     resolved = resolve(run, unknown="noise_multiplier")
     target = _target(epsilon, delta, accountant, tolerance)
     return solve.sigma(lambda s: _ledger(resolved, noise_multiplier=s), target, digits=digits)
 
 
+@_told
 def steps(
     *,
     epsilon: float,
@@ -75,12 +118,17 @@ def steps(
     tolerance: float = DEFAULT_TOLERANCE,
     **run: Unpack[RunParameters],
 ) -> Solution:
-    """The most steps that are proven to give (epsilon, delta). Raises Infeasible where not even one does."""
+    """The most steps that are proven to give (epsilon, delta). Raises Infeasible where not even one does.
+
+    >>> steps(epsilon=3, delta=1e-5, noise_multiplier=1.1, sampling_rate=0.01).value
+    3712
+    """
     resolved = resolve(run, unknown="steps")
     _needs_noise(resolved)
     return solve.steps(lambda t: _ledger(resolved, steps=t), _target(epsilon, delta, accountant, tolerance))
 
 
+@_told
 def rate(
     *,
     epsilon: float,
@@ -90,13 +138,18 @@ def rate(
     digits: int = 5,
     **run: Unpack[RunParameters],
 ) -> Solution:
-    """The largest sampling rate with `digits` significant digits that is proven to give (epsilon, delta)."""
+    """The largest sampling rate with `digits` significant digits that is proven to give (epsilon, delta).
+
+    >>> rate(epsilon=3, delta=1e-5, noise_multiplier=1.1, steps=10000).value
+    0.0061882
+    """
     resolved = resolve(run, unknown="sampling_rate")
     _needs_noise(resolved)
     target = _target(epsilon, delta, accountant, tolerance)
     return solve.rate(lambda q: _ledger(resolved, sampling_rate=q), target, digits=digits)
 
 
+@_told
 def gaussian(
     *,
     epsilon: float | None = None,
@@ -107,6 +160,9 @@ def gaussian(
     """One Gaussian release: the missing one of epsilon, delta and noise_std, exactly calibrated.
 
     Returns epsilon, delta, noise_std, sensitivity, noise_multiplier and the classical calibration beside them.
+
+    >>> round(gaussian(epsilon=1, delta=1e-5, sensitivity=2)["noise_std"], 4)
+    7.4613
     """
     from dpbudget.answers import single
 
@@ -142,12 +198,18 @@ class Accountant:
     True
     """
 
+    @_told
     def __init__(self, *, adjacency: str = "add-or-remove-one", accountant: str = "pld") -> None:
         account.get(accountant)
         self.adjacency = Adjacency(checks.choice("adjacency", adjacency, Adjacency))
         self.accountant = accountant
         self._counts: dict[tuple[float, float], int] = {}
 
+    def __repr__(self) -> str:
+        steps = sum(self._counts.values())
+        return f"<Accountant: {steps} {'step' if steps == 1 else 'steps'}, {self.adjacency}, {self.accountant}>"
+
+    @_told
     def step(self, noise_multiplier: float, sampling_rate: float, steps: int = 1) -> None:
         """Note noisy updates. The cost is a dictionary look-up once a pair of values has been seen."""
         key = (noise_multiplier, sampling_rate)
@@ -165,10 +227,12 @@ class Accountant:
     def _ledger(self) -> Ledger:
         return Ledger.of((Release(SampledGaussian(s, q), t) for s, q, t in self.history), self.adjacency)
 
+    @_told
     def epsilon(self, delta: float, *, tolerance: float = DEFAULT_TOLERANCE) -> Guarantee:
         """Epsilon of all steps so far. Asking changes nothing."""
         return account.epsilon(self._ledger(), checks.delta(delta), accountant=self.accountant, tolerance=tolerance)
 
+    @_told
     def delta(self, epsilon: float, *, tolerance: float = DEFAULT_TOLERANCE) -> Guarantee:
         """Delta of all steps so far. Asking changes nothing."""
         return account.delta(self._ledger(), checks.epsilon(epsilon), accountant=self.accountant, tolerance=tolerance)
@@ -186,6 +250,7 @@ class Accountant:
         )
 
     @classmethod
+    @_told
     def from_json(cls, text: str) -> Accountant:
         """The accountant that `to_json` saved. Raises InputError on anything else."""
         try:
@@ -197,7 +262,9 @@ class Accountant:
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError("state", f"is no saved accountant: {error}") from None
+            raise InputError(
+                "state", f"is no saved accountant: {error}", hint="It is what to_json() returned."
+            ) from None
         for sigma, rate, count in entries:
             restored.step(sigma, rate, count)
         return restored

@@ -161,6 +161,12 @@ class Guarantee:
     """What one accountant says of one quantity (epsilon at a delta, or delta at an epsilon).
 
     `detail` carries what the engine knows beside the number: "order", "directions", "gap", "met_tolerance", ...
+    The repr has the ends as they are, unrounded, and leaves `detail` out.
+
+    >>> Guarantee("pld", Kind.INTERVAL, Interval(0.5, 0.75, 0.6))
+    <pld: 0.5 to 0.75>
+    >>> Guarantee("rdp", Kind.UPPER_BOUND, Interval(None, 0.75))
+    <rdp: at most 0.75>
     """
 
     accountant: str
@@ -179,6 +185,18 @@ class Guarantee:
     @property
     def estimate(self) -> float | None:
         return self.value.estimate
+
+    def __repr__(self) -> str:
+        ends = self.value
+        if ends.upper is None:
+            text = "nothing" if ends.estimate is None else f"about {float(ends.estimate)!r}, which proves nothing"
+        elif ends.upper == float("inf"):
+            text = "unbounded"
+        elif ends.lower is None:
+            text = f"at most {float(ends.upper)!r}"
+        else:
+            text = f"{float(ends.lower)!r} to {float(ends.upper)!r}"
+        return f"<{self.accountant}: {text}>"
 
     def __float__(self) -> float:
         """The guarantee: the proven upper end. An estimate has none, and does not pass for one."""

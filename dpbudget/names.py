@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
@@ -41,6 +42,30 @@ PARAMETERS: Mapping[str, str] = {
     "title": "name", "id": "name", "type": "mechanism", "kind": "mechanism", "state": "status", "repeat": "count",
     "times": "count", "b-scale": "scale", "l1-sensitivity": "sensitivity", "l2-sensitivity": "sensitivity",
 }  # fmt: skip
+
+
+VALUE = r"[A-Z0-9](?:[A-Za-z0-9.^/-]*[A-Za-z0-9])?"
+OPTION = re.compile(rf"--([a-z][a-z-]*)(?: ({VALUE}))?")
+
+
+def python_words(hint: str) -> str:
+    """A hint that speaks of the command line, in the words of the Python functions.
+
+    >>> python_words("If 256 is a batch size, pass --batch-size 256 --dataset-size N.")
+    'If 256 is a batch size, pass batch_size=256, dataset_size=N.'
+    >>> python_words("For example: dpbudget gaussian --epsilon 1 --delta 1e-5.")
+    'For example: dpbudget.gaussian(epsilon=1, delta=1e-5).'
+    """
+
+    def word(match: re.Match[str]) -> str:
+        return match[1].replace("-", "_") + (f"={match[2]}" if match[2] else "")
+
+    def call(match: re.Match[str]) -> str:
+        return f"dpbudget.{match[1]}({', '.join(word(option) for option in OPTION.finditer(match[2]))})"
+
+    hint = re.sub(rf"dpbudget ([a-z]+)((?: --[a-z-]+ {VALUE})+)", call, hint)
+    hint = re.sub(rf"(--[a-z-]+ {VALUE}) (?=--)", r"\1, ", hint)
+    return OPTION.sub(word, hint)
 
 
 def plain(name: str) -> str:

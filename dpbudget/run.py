@@ -13,6 +13,12 @@ from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Release, SampledGaussia
 from dpbudget.names import PARAMETERS, meant
 
 UNITS = ("example", "client", "user")
+# What may not be given beside an unknown: it says the same thing.
+SAYS = {
+    "noise_multiplier": ("noise_multiplier", "noise_std"),
+    "steps": ("steps", "epochs"),
+    "sampling_rate": ("sampling_rate", "batch_size"),
+}
 Exact = str | int | float | Fraction
 
 
@@ -134,6 +140,9 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
     Raises InputError naming the parameter that is missing, out of range, or contradicts another.
     """
     known = list(get_type_hints(RunParameters))
+    for name in SAYS.get(unknown, ()):
+        if given.get(name) is not None:
+            raise InputError(name, "is what is solved for", hint=f"Drop --{name.replace('_', '-')}.")
     for name in given:
         if name not in known:
             near = meant(name, known, PARAMETERS)

@@ -56,6 +56,10 @@ class Solution:
     def __float__(self) -> float:
         return float(self.value)
 
+    def __repr__(self) -> str:
+        beside = "" if self.beside is None else f"; {self.beside!r} was not shown to suffice"
+        return f"<{self.value!r} by {self.guarantee!r}{beside}>"
+
 
 class _Prover:
     """Evaluates a candidate once; what can't be certified does not pass."""
