@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpbudget import budgetfile
+from dpbudget.answers import filecost, filewords
 
 STATES = Path(__file__).parent / "data" / "states"
 NASTY = "a|b <i>%0A\n::error::x\x1b[31m=\u202e,`*$"
@@ -549,3 +550,59 @@ def test_check_of_many_releases_is_quick(dpbudget, budget) -> None:
     start = time.process_time()
     assert dpbudget("check", file).code == 0
     assert time.process_time() - start < 20
+
+
+FEDERATED = (
+    'mechanism = "federated"\nclients = 100\nclients_per_round = 10\nrounds = 10\nnoise_multiplier = 2\n'
+    'noise_at = "shared"\nmin_honest = 8\n'
+)
+
+
+def test_clients_are_no_examples(dpbudget, tmp_path: Path) -> None:
+    def check(unit: str, adjacency: str):
+        file = tmp_path / f"{unit}-{adjacency}.toml"
+        file.write_text(
+            f'schema = 1\n[budget]\nepsilon = 9\ndelta = 1e-5\nadjacency = "{adjacency}"\nunit = "{unit}"\n'
+            f'[[release]]\nname = "rounds"\n{FEDERATED}'
+        )
+        return dpbudget("check", str(file), "--json")
+
+    for adjacency in ("zero-out", "add-or-remove-one"):
+        refused = check("example", adjacency)
+        assert refused.code == 2 and 'unit = "client"' in refused.err
+        assert check("client", adjacency).code == 0
+    assert check("example", "replace-one").code == 0
+
+
+def test_every_condition_of_a_file_is_said(dpbudget, tmp_path: Path) -> None:
+    search = (
+        'schema = 1\n[budget]\nepsilon = 90\ndelta = 1e-5\nadjacency = "zero-out"\nunit = "client"\n'
+        '[[release]]\nname = "search"\nmechanism = "tuning"\ntrials = 3\nnoise_multiplier = 2.123456789\n'
+        'sampling_rate = 0.01\nsteps = 10\npartition = "north"\n'
+    )
+    file = tmp_path / "search.toml"
+    file.write_text(search)
+    statement = " ".join(dpbudget("check", str(file), "--format", "statement", "--digits", "2").out.split())
+    assert "noise_multiplier 2.123456789" in statement  # a shorter one would be another run
+    assert "never revealed" in statement and "disjoint" in statement
+
+    document = budgetfile.load(
+        f'{search}[[release]]\nname = "rounds"\n{FEDERATED}'
+        '[[release]]\nname = "mean"\nmechanism = "gaussian"\nnoise_std = 3\nsensitivity = 0.5\n'
+        '[[release]]\nname = "cut"\nmechanism = "dp-sgd"\nnoise_multiplier = 3\nbatch_size = 10\n'
+        "dataset_size = 1000\nsteps = 5\nmax_batch = 20\n",
+        filename="all.toml",
+    )
+    planned = filecost.Plan(document, 1e-5)
+    said = filewords.assumptions_json(planned)
+    conditions = " ".join(said["conditions"])
+    for words in (
+        "trials of a search",
+        "never revealed",
+        "who takes part",
+        "the larger of two",
+        "disjoint",
+        "sensitivities",
+    ):
+        assert words in conditions and words in filewords.assumptions(planned)
+    assert said["sampling"] == ["poisson"]

@@ -119,8 +119,21 @@ class Plan:
             raise BudgetFileError(found)
 
     def _releases(self, entry: DocumentRelease) -> list[Release]:
+        budget = self.document.budget
+        if (
+            entry.mechanism == "federated"
+            and budget.unit == "example"
+            and budget.adjacency is not Adjacency.REPLACE_ONE
+        ):
+            raise self.problem(
+                entry,
+                "mechanism",
+                "counts whole clients, and an example that changes moves its client's update up to twice as far as one that "
+                "leaves",
+                'Write unit = "client", or adjacency = "replace-one".',
+            )
         try:
-            return to_releases(entry, self.document.budget.adjacency)
+            return to_releases(entry, budget.adjacency)
         except BudgetFileError:
             raise
         except InputError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpbudget.answers.filecost import Plan
 from dpbudget.budgetfile.document import BudgetDocument
+from dpbudget.budgetfile.values import Decimal
 from dpbudget.model import Guarantee
 from dpbudget.report import Notice
 
@@ -35,7 +36,8 @@ def subject(planned: Plan, total: Guarantee) -> str:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """The value as it is written in the file, every digit: a shorter one might be a run that costs more."""
+    return value.text if isinstance(value, Decimal) else str(value)
 
 
 def budget_json(document: BudgetDocument) -> dict[str, Any]:
@@ -49,9 +51,36 @@ def budget_json(document: BudgetDocument) -> dict[str, Any]:
     }
 
 
+SAMPLED = ("dp-sgd", "tuning", "federated")
+
+
 def _samplings(planned: Plan) -> list[str]:
-    names = {str(e.parameters.get("sampling", "poisson")) for e in planned.document.releases if e.mechanism == "dp-sgd"}
+    names = {str(e.parameters.get("sampling", "poisson")) for e in planned.document.releases if e.mechanism in SAMPLED}
     return sorted(names)
+
+
+def _conditions(document: BudgetDocument) -> list[str]:
+    """What the releases in the file rest on beside the sampling, each said once."""
+    entries = document.releases
+    found = []
+    if any(e.mechanism == "tuning" and e.parameters.get("law") != "fixed" for e in entries):
+        found.append(
+            "the number of trials of a search is drawn before the first, independently of the data, and never revealed, and "
+            "its score is part of what a trial's guarantee covers"
+        )
+    if any(e.mechanism == "federated" for e in entries):
+        found.append(
+            "clients join rounds in secret, their updates are clipped, and sums are divided by a public constant"
+        )
+    if any(e.parameters.get("noise_at", "server") != "server" for e in entries):
+        found.append("noise that clients add is at a public level that does not depend on who takes part")
+    if any("max_batch" in e.parameters for e in entries):
+        found.append("where batches are cut, dataset_size is that of the larger of two neighbours")
+    if any(e.partition is not None for e in entries):
+        found.append("partitions are disjoint, and which one a record is in depends on this record alone")
+    if any(e.mechanism in ("pure-dp", "approx-dp", "zcdp") or "sensitivity" in e.parameters for e in entries):
+        found.append("guarantees and sensitivities that the file states hold for these neighbours")
+    return found
 
 
 def assumptions_json(planned: Plan) -> dict[str, Any]:
@@ -70,6 +99,7 @@ def assumptions_json(planned: Plan) -> dict[str, Any]:
             "a normaliser that is not public",
         ],
         "parameters": adaptive if budget.adaptive else fixed,
+        "conditions": _conditions(planned.document),
     }
 
 
@@ -83,8 +113,9 @@ def assumptions(planned: Plan) -> str:
         else "Composition of fixed releases: noise, rates, steps and the decision to run each were fixed without looking at "
         "earlier outputs (else write adaptive = true)"
     )
+    rest = "".join(f"; {condition}" for condition in _conditions(planned.document))
     return (
-        f"Assumes: {budget.adjacency} neighbours, unit {budget.unit}{drawn}. {how}. Covers the releases in the file: not "
+        f"Assumes: {budget.adjacency} neighbours, unit {budget.unit}{drawn}{rest}. {how}. Covers the releases in the file: not "
         "tuning or publications that are not in it, or floating-point effects of the noise."
     )
 
