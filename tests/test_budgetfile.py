@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpbudget import checks
+from dpbudget.accounting.ledger import Ledger
 from dpbudget.budgetfile import MAX_BYTES, BudgetDocument, BudgetFileError, decode, load, read, to_releases
 from dpbudget.budgetfile.findings import file_words
 from dpbudget.budgetfile.keys import MECHANISMS, truth_probability
@@ -193,6 +194,21 @@ def test_uploads_with_their_own_noise_hide_what_a_client_holds_not_that_it_is_th
         parts(fixed)
 
 
+def test_shared_noise_needs_a_number_that_is_certain() -> None:
+    body = (
+        'mechanism = "federated"\nclients = 100\nclients_per_round = 10\nrounds = 7\nnoise_multiplier = 0.4\n'
+        'noise_at = "shared"'
+    )
+    with pytest.raises(InputError, match="is random"):
+        parts(body)
+    [release_] = parts(body + "\nmin_honest = 5")
+    assert release_.mechanism.noise_multiplier == pytest.approx(0.4 * 2)  # a fellow subtracts its own
+    fixed = body + '\nsampling = "fixed-size"'
+    assert parts(fixed, head=HEAD.replace("add-or-remove-one", "zero-out"))[
+        0
+    ].mechanism.noise_multiplier == pytest.approx(1.2)
+
+
 def test_every_mechanism_is_tried_above() -> None:
     tried = {
         "dp-sgd",
@@ -226,7 +242,13 @@ def test_randomized_response_by_epsilon_is_never_less_than_epsilon(epsilon: floa
 
 
 def test_randomized_response_beyond_round_off_becomes_its_dominating_guarantee() -> None:
-    assert parts('mechanism = "randomized-response"\ncategories = 3\nepsilon = 40') == [Release(PureDP(40.0))]
+    body = 'mechanism = "randomized-response"\ncategories = 3\nepsilon = 40'
+    for adjacency in ("replace-one", "zero-out"):
+        assert parts(body, head=HEAD.replace("add-or-remove-one", adjacency)) == [Release(PureDP(40.0))]
+    [added] = parts(body)  # where a missing answer shows, no epsilon holds, however large
+    assert isinstance(added.mechanism, RandomizedResponse)
+    with pytest.raises(InputError, match="a missing record shows"):
+        _ = Ledger.of([added], Adjacency.ADD_OR_REMOVE_ONE).directions
 
 
 def test_defaults_reach_the_releases_that_they_concern() -> None:

@@ -145,6 +145,13 @@ def _federated(values: Values, adjacency: Adjacency) -> list[Release]:
     clients, per_round = _int(values, "clients"), _float(values, "clients_per_round")
     if per_round > clients:
         raise InputError("clients_per_round", f"{per_round:g} is above the {clients} clients that there are")
+    random_count = sampling is Sampling.POISSON and per_round < clients
+    if noise_at is NoiseAt.SHARED and random_count and "min_honest" not in values:
+        raise InputError(
+            "min_honest",
+            "is missing: under Poisson sampling the number of clients that add noise in a round is random",
+            hint="Write the number that is enforced, less drop-outs and colluders.",
+        )
     run = Federation(
         clients, per_round, _int(values, "rounds"), _float(values, "noise_multiplier"), noise_at,
         _int(values, "min_honest") if "min_honest" in values else None, sampling, adjacency,
@@ -197,7 +204,7 @@ def _randomized_response(values: Values, adjacency: Adjacency) -> list[Release]:
     if "truth_probability" in values:
         return _one(RandomizedResponse(categories, _float(values, "truth_probability")))
     epsilon = _float(values, "epsilon")
-    if epsilon > 20:
+    if epsilon > 20 and adjacency is not Adjacency.ADD_OR_REMOVE_ONE:  # under that one it has no guarantee at all
         # 1 - t drowns in round-off. PureDP dominates, and differs only where two wrong answers tie: mass k e^-epsilon.
         return _one(PureDP(epsilon))
     return _one(RandomizedResponse(categories, truth_probability(epsilon, categories)))
