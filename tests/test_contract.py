@@ -1,122 +1,151 @@
-"""Contracts over the registries: every accountant x mechanism x adjacency, and what happens when one of them is wrong."""
+"""Contracts over the registries: every mechanism x adjacency x direction x accountant; every format.
+
+The checks stand in contracts.py, the truth in neighbours.py; test_wrong_parts.py shows that they catch what is wrong.
+"""
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
+from typing import get_args
 
+import contracts
+import neighbours
+import numpy as np
 import pytest
-from conftest import DATA, rows
+from conftest import rows
+from contracts import ADD, BOUNDS, run, short
 
-from dpbudget.accounting import account, certified, lattice
+from dpbudget.accounting import account
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.accounting.pairs import dominating_pairs
-from dpbudget.errors import ContradictionError, InputError, NotCertified
 from dpbudget.model import (
     ZCDP,
     Adjacency,
     ApproxDP,
     Gaussian,
     GaussianMixture,
-    Guarantee,
-    Interval,
-    Kind,
     Laplace,
+    Mechanism,
     PureDP,
     RandomizedResponse,
     Release,
     SampledGaussian,
     Sampling,
+    Tuned,
 )
+from dpbudget.render import FORMATS, renderer
 
-ADD = Adjacency.ADD_OR_REMOVE_ONE
-BOUNDS = [name for name, item in ACCOUNTANTS.items() if item.kind is not Kind.ESTIMATE]
-MECHANISMS = [
-    SampledGaussian(1.0, 0.01),
-    SampledGaussian(2.0, 0.05, group_size=2),
+MECHANISMS: list[Mechanism] = [
+    SampledGaussian(1.0, 0.25),
+    SampledGaussian(2.0, 0.1, group_size=2),
+    SampledGaussian(1.0, 1.0, Sampling.FULL_BATCH),
+    SampledGaussian(2.0, 0.1, Sampling.FIXED_SIZE),
+    SampledGaussian(2.0, 0.25, Sampling.SHUFFLE),
+    SampledGaussian(2.0, 0.25, Sampling.BALLS_IN_BINS),
+    SampledGaussian(2.0, 0.1, max_batch=20, dataset_size=100),
     GaussianMixture(2.0, (0.7, 0.2, 0.1)),
-    Gaussian(8.0),
+    Gaussian(4.0),
     Laplace(10.0),
     Laplace(5.0, 0.1),
     RandomizedResponse(4, 0.2),
     PureDP(0.1),
     ApproxDP(0.1, 1e-7),
     ZCDP(0.01),
+    Tuned(SampledGaussian(4.0, 0.1), 1, "geometric", 2.0),
 ]
+CASES = list(itertools.product(MECHANISMS, Adjacency))
+WHOLE = (ZCDP, Tuned)  # known by a curve or a bound, not by a pair
+LINE = ("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5")
 
 
-def run(sigma: float, rate: float, steps: int, adjacency: Adjacency = ADD) -> Ledger:
-    return Ledger.of([Release(SampledGaussian(sigma, rate), steps)], adjacency)
+def test_every_mechanism_and_sampling_is_here() -> None:
+    assert {type(mechanism) for mechanism in MECHANISMS} == set(get_args(Mechanism))
+    assert {m.sampling for m in MECHANISMS if isinstance(m, SampledGaussian)} == set(Sampling)
 
 
-def cases() -> list[tuple[float, float, int, float, float]]:
-    """(sigma, q, T, delta, a value that the truth reaches): golden values and certified lower ends."""
-    golden = [
-        (float(r["noise_multiplier"]), float(r["sampling_rate"]), int(r["steps"]), float(r["delta"]),
-         max(float(r["epsilon_remove"]), float(r["epsilon_add"])) - 5e-10)
-        for r in rows("golden.csv")
-    ]  # fmt: skip
-    brackets = json.loads((DATA / "brackets.json").read_text())["cases"]
-    keys = ("noise_multiplier", "sampling_rate", "steps", "delta", "epsilon_lower")
-    return golden + [tuple(case[key] for key in keys) for case in brackets]
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_truth_is_the_closed_form() -> None:
+    """The cells of neighbours.py against Balle and Wang, once and twice."""
+    laws = neighbours.truth(Gaussian(1.0), ADD)
+    assert laws is not None
+    for uses in (1, 2):
+        exact = neighbours.gaussian_delta(contracts.GRID, 1 / math.sqrt(uses))
+        for direction in contracts.DIRECTIONS:
+            assert np.abs(laws.delta(direction, contracts.GRID, uses) / exact - 1).max() < neighbours.ERROR
+
+
+def by_step(mechanism: Mechanism) -> bool:
+    """Whether one step has a pair of its own."""
+    if isinstance(mechanism, SampledGaussian):
+        return mechanism.max_batch is None and mechanism.sampling not in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS)
+    return not isinstance(mechanism, WHOLE)
+
+
+@pytest.mark.parametrize(("mechanism", "adjacency"), CASES, ids=short)
+def test_every_pair_dominates(mechanism: Mechanism, adjacency: Adjacency) -> None:
+    if by_step(mechanism):
+        contracts.dominates(mechanism, adjacency, dominating_pairs)
+    else:
+        contracts.refused(lambda: dominating_pairs(mechanism, adjacency))
+
+
+# --- accountants ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mechanism", "adjacency"), CASES, ids=short)
+def test_every_accountant_covers_every_mechanism(mechanism: Mechanism, adjacency: Adjacency) -> None:
+    for name in ACCOUNTANTS:
+        if not (isinstance(mechanism, Tuned) and name == "pld"):  # seconds: below, and in test_tuning.py
+            contracts.covers(name, mechanism, adjacency)
+
+
+def test_two_uses_cost_what_two_uses_cost() -> None:
+    for mechanism in (RandomizedResponse(4, 0.2), Laplace(5.0, 0.1), SampledGaussian(2.0, 0.5)):
+        for name in ("pld", "rdp"):
+            contracts.covers(name, mechanism, Adjacency.ZERO_OUT, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "adjacency"), CASES, ids=short)
+def test_two_uses_of_everything(mechanism: Mechanism, adjacency: Adjacency) -> None:
+    for name, delta in itertools.product(ACCOUNTANTS, (1e-3, 1e-6, 1e-9)):
+        contracts.covers(name, mechanism, adjacency, 2, delta)
+
+
+@pytest.mark.parametrize(("mechanism", "adjacency"), CASES, ids=short)
+def test_copies_are_one_release_with_a_count(mechanism: Mechanism, adjacency: Adjacency) -> None:
+    """Every accountant is handed a ledger, and the ledgers are equal; epochs that were begun four times are not one epoch."""
+    if isinstance(mechanism, SampledGaussian) and mechanism.sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS):
+        contracts.refused(lambda: Ledger.of([Release(mechanism)] * 4, adjacency))
+        return
+    assert Ledger.of([Release(mechanism)] * 4, adjacency) == Ledger.of([Release(mechanism, 4)], adjacency)
 
 
 @pytest.mark.parametrize("name", [n for n in BOUNDS if n not in ("zcdp", "kov-exact")])
 def test_no_bound_below_the_truth(name: str) -> None:
-    for sigma, rate, steps, delta, truth in cases():
-        upper = account.epsilon(run(sigma, rate, steps), delta, accountant=name).value.upper
-        assert upper is not None and upper >= truth, (name, sigma, rate, steps, delta)
+    contracts.not_below(name, contracts.cases())
 
 
 def test_kov_exact_not_below_the_truth() -> None:
-    for sigma, rate, steps, delta, truth in cases()[::6]:  # the slowest of them: a sample here, all of it under slow
-        assert float(account.epsilon(run(sigma, rate, steps), delta, accountant="kov-exact")) >= truth
+    contracts.not_below("kov-exact", contracts.cases()[::6])  # the slowest of them: a sample here, all of it under slow
 
 
 @pytest.mark.slow
 def test_kov_exact_never_below_the_truth() -> None:
-    for sigma, rate, steps, delta, truth in cases():
-        assert float(account.epsilon(run(sigma, rate, steps), delta, accountant="kov-exact")) >= truth
+    contracts.not_below("kov-exact", contracts.cases())
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_every_bound_adds_up_and_inverts(name: str) -> None:
+    contracts.adds_up(name)
+    contracts.inverts(name)
 
 
 def test_published_rows() -> None:
-    for row in rows("published.csv"):
-        ledger = run(float(row["noise_multiplier"]), float(row["sampling_rate"]), int(row["steps"]))
-        found = account.epsilon(ledger, float(row["delta"]), accountant=row["accountant"])
-        value = found.value.estimate if found.kind is Kind.ESTIMATE else found.value.upper
-        published = float(row["epsilon"])
-        assert value is not None
-        if row["accountant"] == "rdp":
-            assert value <= published * (1 + 1e-4)  # their orders are a grid, ours are not
-        else:
-            assert value == pytest.approx(published, abs=5.1e-7)  # six decimals are published
-
-
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-def test_every_mechanism_composes(mechanism, adjacency: Adjacency) -> None:
-    """compose(n) is n copies, in one guarantee to the last bit; more releases, or a smaller delta, never cost less."""
-    try:
-        three = account.epsilon(Ledger.of([Release(mechanism, 3)], adjacency), 1e-6, tolerance=1e-3)
-    except InputError as error:
-        assert error.message and adjacency is not Adjacency.ZERO_OUT
-        return
-    copies = account.epsilon(Ledger.of([Release(mechanism)] * 3, adjacency), 1e-6, tolerance=1e-3)
-    assert copies == three
-    assert three.value.lower is not None and three.value.upper is not None
-    assert 0 <= three.value.lower <= three.value.upper < math.inf
-    one = account.epsilon(Ledger.of([Release(mechanism)], adjacency), 1e-6, tolerance=1e-3)
-    looser = account.epsilon(Ledger.of([Release(mechanism, 3)], adjacency), 1e-4, tolerance=1e-3)
-    for cheap in (one, looser):
-        assert cheap.value.lower <= three.value.upper
-
-
-def test_the_order_of_releases_does_not_matter() -> None:
-    mixed = [Release(m, 2) for m in MECHANISMS if not isinstance(m, ZCDP)][:5]
-    first = account.epsilon(Ledger.of(mixed, Adjacency.ZERO_OUT), 1e-5, tolerance=1e-3)
-    for order in itertools.islice(itertools.permutations(mixed), 1, 120, 40):
-        assert account.epsilon(Ledger.of(order, Adjacency.ZERO_OUT), 1e-5, tolerance=1e-3) == first
+    contracts.meets_published(rows("published.csv"))
 
 
 def test_mixture_of_gaussians() -> None:
@@ -155,98 +184,9 @@ def test_monotone(name: str) -> None:
         assert ends(*cheaper)[1] <= ends(*base)[1] * (1.02 if name == "rdp" else 1 + 1e-6)
 
 
-# --- deliberately wrong parts, each of which must be caught ---------------------------------------------------------
+# --- formats ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_errs_upwards_at_the_lower_end_is_caught(dpbudget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lattice, "certify_epsilon", lambda *a, **k: lattice.Bracket(50.0, 50.0001, True, {}))
-    ran = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5", "--json")
-    assert ran.code == 70 and ran.out == "" and "report this" in ran.err
-
-
-def test_crossed_ends_are_caught(dpbudget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lattice, "certify_epsilon", lambda *a, **k: lattice.Bracket(1.0, 0.5, True, {}))
-    assert dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "100", "-d", "1e-5").code == 70
-
-
-def test_a_nan_is_never_an_answer(dpbudget, monkeypatch: pytest.MonkeyPatch) -> None:
-    nan = Guarantee("pld", Kind.INTERVAL, Interval(0.0, math.nan), {"gap": "numerical", "met_tolerance": True})
-    item = ACCOUNTANTS["pld"]
-    broken = type(item)(item.name, item.kind, item.title, item.source, lambda *a: nan, lambda *a: nan)
-    monkeypatch.setitem(ACCOUNTANTS, "pld", broken)  # type: ignore[arg-type]
-    with pytest.raises(NotCertified):
-        account.epsilon(run(1.0, 0.01, 10), 1e-5)
-    ran = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "10", "-d", "1e-5", "-a", "pld", "--json")
-    assert ran.code == 4 and ran.json["result"]["epsilon"].get("upper") is None
-
-
-def test_contradicting_guarantees_raise() -> None:
-    low = Guarantee("pld", Kind.INTERVAL, Interval(3.0, 3.1))
-    high = Guarantee("rdp", Kind.UPPER_BOUND, Interval(None, 2.9))
-    with pytest.raises(ContradictionError):
-        account.cross_check([low, high])
-    account.cross_check([Guarantee("pld", Kind.INTERVAL, Interval(2.8, 3.1)), high])
-
-
-def test_a_contour_value_outside_the_interval_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certified, "NARROW", 0.0)
-    monkeypatch.setattr(certified.contour, "epsilon", lambda parts, delta: 99.0)
-    found = account.epsilon(run(1.0, 0.01, 100), 1e-5)
-    assert found.value.lower <= found.value.estimate <= found.value.upper
-
-
-def test_merged_gaussians_err_upwards() -> None:
-    """Three releases of 2 are one of 2 / sqrt(3), in 40 digits: the merged multiplier is never above it."""
-    import mpmath
-
-    for sigma, count in ((2.0, 3), (0.7, 1000), (1e-160, 7)):
-        [(pair, uses)] = Ledger.of([Release(Gaussian(sigma), count)], ADD).directions["both"]
-        with mpmath.workdps(40):
-            assert uses == 1 and pair.sigma <= mpmath.mpf(sigma) / mpmath.sqrt(count)
-
-
-def test_both_ends_of_merged_gaussians_hold_to_the_last_digit() -> None:
-    """The multiplier of the whole is no double: rounded down it would put the lower end above the truth."""
-    import mpmath
-
-    def exact(epsilon: float, sigma: mpmath.mpf) -> mpmath.mpf:
-        return mpmath.ncdf(1 / (2 * sigma) - epsilon * sigma) - mpmath.exp(epsilon) * mpmath.ncdf(
-            -1 / (2 * sigma) - epsilon * sigma
-        )
-
-    for sigma, count, group, delta in (
-        (0.0313, 11_043, 7, 9.5e-50),
-        (0.68, 26_815, 3, 4.8e-75),
-        (3.9, 337, 7, 2.5e-43),
-    ):
-        step = SampledGaussian(sigma, 1.0, Sampling.FULL_BATCH, group_size=group)
-        ledger = Ledger.of([Release(step, count)], ADD)
-        ends = account.epsilon(ledger, delta)
-        at = account.delta(ledger, ends.upper)
-        with mpmath.workdps(60):
-            whole = mpmath.mpf(sigma) / group / mpmath.sqrt(count)
-            assert exact(ends.lower, whole) >= delta >= exact(ends.upper, whole)
-            assert at.lower <= exact(ends.upper, whole) <= at.upper
-
-
-def test_a_gaussian_release_has_its_multiplier_over_the_distance_already() -> None:
-    for adjacency in Adjacency:
-        [pair] = dominating_pairs(Gaussian(2.0), adjacency).values()
-        assert pair.sigma == 2.0
-        assert account.epsilon(Ledger.of([Release(Gaussian(2.0))], adjacency), 1e-5).upper == pytest.approx(
-            account.epsilon(Ledger.of([Release(SampledGaussian(4.0, 1.0))], Adjacency.REPLACE_ONE), 1e-5).upper
-        )
-
-
-def test_masses_that_nearly_add_up_are_made_to() -> None:
-    short = account.delta(Ledger.of([Release(GaussianMixture(1.0, (0.3, 0.7 - 9e-13)), 10**6)], ADD), 0.0)
-    whole = account.delta(Ledger.of([Release(GaussianMixture(1.0, (0.3, 0.7)), 10**6)], ADD), 0.0)
-    assert short.upper == pytest.approx(whole.upper, rel=1e-9)
-
-
-@pytest.mark.parametrize("sampling", [Sampling.FIXED_SIZE, Sampling.SHUFFLE, Sampling.BALLS_IN_BINS])
-def test_delta_of_one_batch_an_epoch_is_that_of_a_full_batch(sampling: Sampling) -> None:
-    adjacency = Adjacency.ZERO_OUT
-    found = account.delta(Ledger.of([Release(SampledGaussian(2.0, 1.0, sampling), 3)], adjacency), 1.0)
-    plain = account.delta(Ledger.of([Release(Gaussian(2.0), 3)], adjacency), 1.0)
-    assert (found.lower, found.upper) == pytest.approx((plain.lower, plain.upper), rel=1e-13)
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_keeps_its_side(form: str) -> None:
+    contracts.keeps_its_side(form, renderer(form))

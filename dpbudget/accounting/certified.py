@@ -125,8 +125,9 @@ def _alone(ledger: Ledger) -> tuple[SampledGaussian, int] | None:
 def _special(run: tuple[SampledGaussian, int], value: Interval, tolerance: float) -> Guarantee:
     lower, upper = value.lower, value.upper
     met = lower is not None and upper is not None and upper - lower <= max(tolerance, 1e-4) * upper
-    kind = sampling.gap(run[0])
-    return Guarantee("pld", Kind.INTERVAL, value, {"gap": kind, "met_tolerance": met or kind == "analysis"})
+    gap = sampling.gap(run[0])
+    kind = Kind.UPPER_BOUND if lower is None else Kind.INTERVAL
+    return Guarantee("pld", kind, value, {"gap": gap, "met_tolerance": met or gap == "analysis"})
 
 
 def _search(mechanism: Tuned, adjacency: Adjacency, delta: float) -> tuple[tuning_base.BaseRun, tuning_laws.Law]:

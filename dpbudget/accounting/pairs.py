@@ -95,6 +95,12 @@ def _sampled_gaussian(mechanism: SampledGaussian, adjacency: Adjacency) -> Mappi
         raise InputError("sampling_rate", f"{rate} is not in [0, 1]")
     if not (1 <= group <= MAX_GROUP):
         raise InputError("group_size", f"{group} is not a whole number from 1 to {MAX_GROUP}")
+    if mechanism.max_batch is not None:
+        raise InputError(
+            "max_batch",
+            "a record pushes others out of a batch that is cut, so that the pair of a plain step does not describe it",
+            hint="Account for the whole run.",
+        )
     if rate == 0:
         return {"both": NOTHING}
     if mechanism.sampling is Sampling.FULL_BATCH or (rate == 1 and mechanism.sampling is Sampling.POISSON):

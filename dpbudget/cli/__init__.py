@@ -100,6 +100,8 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(_wrong(*misread))
         code = root(words, prog_name="dpbudget", standalone_mode=False)
         sys.stdout.flush()
+        if code == 130:  # what the parser makes of Ctrl-C
+            raise KeyboardInterrupt
         if isinstance(code, int) and code:
             sys.exit(code)
     except DpbudgetError as error:

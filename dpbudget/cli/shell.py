@@ -122,6 +122,8 @@ def answer(
     report = build()
     if plot is not None:
         _draw(report, plot)
+    from dpbudget.render import numbers
+
     to_terminal = output.output is None and sys.stdout.isatty()
     style = Style(width(), digits, to_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
                   output.explain)  # fmt: skip
@@ -131,6 +133,8 @@ def answer(
         sys.stdout.flush()
     else:
         write_whole(output.output, text)
+    if report.exit_code and text.strip() in ("", "-"):
+        complain(f"error: {numbers.answer(report, digits)}")
     if not output.quiet:
         for warning in report.warnings:
             complain(f"warning: {warning.message}", warning.hint)

@@ -27,7 +27,7 @@ def render(report: Report, file: str, lines: Mapping[tuple[str, str], int], digi
 
     The verdict comes first: GitHub shows ten annotations of a kind for one step. `file` is empty for standard input.
     """
-    answer = report.headline.format(*(numbers.cell(item, digits) for item in report.answers))
+    answer = numbers.answer(report, digits)
     level = "notice" if report.result["verdict"] == "within" else "error" if report.exit_code else "warning"
     out = [line(level, answer, file=file, at=lines.get(("", ""), 1))]
     for change in report.result["to_pass"]:

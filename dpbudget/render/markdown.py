@@ -22,7 +22,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def render(report: Report, style: Style) -> str:
-    answer = report.headline.format(*(numbers.cell(item, style.digits) for item in report.answers))
+    answer = numbers.answer(report, style.digits)
     blocks = [f"**{escape(answer)}**"]
     if report.facts:
         lines = [_row(["input", "value", ""]), _row(["---", "---", "---"])]

@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from dpbudget.model import Interval
-from dpbudget.report import Cell, Quantity, Range, Rounding
+from dpbudget.report import Cell, Quantity, Range, Report, Rounding
 
 _MODE = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEAREST: ROUND_HALF_EVEN}
 
@@ -49,6 +49,11 @@ def interval(ends: Interval, digits: int) -> str:
         return f"<= {upper}" if ends.upper != math.inf else "unbounded"
     lower = number(ends.lower, digits, Rounding.DOWN)
     return upper if lower == upper else f"{lower} to {upper}"
+
+
+def answer(report: Report, digits: int) -> str:
+    """The headline with its numbers."""
+    return report.headline.format(*(cell(item, digits) for item in report.answers))
 
 
 def cell(item: Cell, digits: int) -> str:

@@ -9,9 +9,9 @@ from dpbudget.version import __version__
 
 
 def render(report: Report, style: Style) -> str:
-    answer = report.headline.format(*(numbers.cell(item, style.digits) for item in report.answers))
+    answer = numbers.answer(report, style.digits)
     inputs = "; ".join(f"{name} {numbers.cell(item, style.digits)}" for name, item, _ in report.facts)
     subject = report.subject or (f"Computed for {inputs}." if inputs else "")
-    sentences = [f"{answer[:1].upper()}{answer[1:]}.", subject, *report.notes]
+    sentences = [f"{answer[:1].upper()}{answer[1:].rstrip('.')}.", subject, *report.notes]
     sentences.append(f"Accounting by dpbudget {__version__}.")
     return plain.paragraph(plain.harmless(" ".join(s for s in sentences if s)), style.width) + "\n"

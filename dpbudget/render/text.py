@@ -8,7 +8,7 @@ from dpbudget.report import Report
 
 
 def render(report: Report, style: Style) -> str:
-    answer = report.headline.format(*(numbers.cell(item, style.digits) for item in report.answers))
+    answer = numbers.answer(report, style.digits)
     head = plain.paragraph(plain.harmless(answer), style.width)
     blocks = [f"\x1b[1m{head}\x1b[0m" if style.colour else head]
     if report.facts:
