@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from dpbudget import checks, derive
 from dpbudget.errors import InputError
-from dpbudget.model import Adjacency, Gaussian, Release, SampledGaussian, Sampling
+from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Gaussian, Release, SampledGaussian, Sampling
 
 
 class NoiseAt(StrEnum):
@@ -23,6 +23,12 @@ class NoiseAt(StrEnum):
     SERVER = "server"
     SHARED = "shared"
     CLIENT = "client"
+
+
+def default_adjacency(noise_at: NoiseAt, sampling: Sampling) -> Adjacency:
+    """A client that leaves takes its noise along: with noise at the clients "counts as zero" is what can be proven."""
+    own_noise = noise_at is not NoiseAt.SERVER and sampling is not Sampling.FIXED_SIZE
+    return Adjacency.ZERO_OUT if own_noise else DEFAULT_ADJACENCY[sampling]
 
 
 @dataclass(frozen=True)

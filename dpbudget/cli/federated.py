@@ -19,8 +19,8 @@ from dpbudget.cli.options import (
     words,
 )
 from dpbudget.errors import InputError
-from dpbudget.federated import NoiseAt
-from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Sampling
+from dpbudget.federated import NoiseAt, default_adjacency
+from dpbudget.model import Adjacency, Sampling
 from dpbudget.report import Report
 
 
@@ -104,10 +104,7 @@ def federated(
         at = [float(d) for d in _deltas(delta, total)]
         place = NoiseAt(checks.choice("noise_at", noise_at, NoiseAt))
         drawn = Sampling(checks.choice("sampling", sampling, ("poisson", "fixed-size", "full-batch")))
-        # A client that leaves takes its noise along: with noise at the clients "counts as zero" is what can be proven.
-        own_noise = place is not NoiseAt.SERVER and drawn is not Sampling.FIXED_SIZE
-        default = "zero-out" if own_noise else str(DEFAULT_ADJACENCY[drawn])
-        relation = Adjacency(checks.choice("adjacency", adjacency or default, Adjacency))
+        relation = Adjacency(checks.choice("adjacency", adjacency or default_adjacency(place, drawn), Adjacency))
         if local_size is not None and sizes is not None:
             raise InputError("sizes", "contradicts --local-size", hint="Pass one of the two.")
         local = (

@@ -21,7 +21,7 @@ from dpbudget.cli.options import (
     words,
 )
 from dpbudget.errors import InputError
-from dpbudget.model import DEFAULT_ADJACENCY, Adjacency, Sampling
+from dpbudget.model import Adjacency, Sampling
 from dpbudget.report import Report
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _federated(
     at = derive.default_delta(protected) if delta.delta is None else checks.delta(checks.number("delta", delta.delta))
     setting = _setting(source, data, clip, at, engine, output)
     from dpbudget.answers import simulate_federated as answers
-    from dpbudget.federated import NoiseAt
+    from dpbudget.federated import NoiseAt, default_adjacency
 
     per_round = _positive("clients_per_round", given.clients_per_round, float(clients))
     if per_round > clients:
@@ -262,8 +262,8 @@ def _federated(
     drawn = Sampling(checks.choice("sampling", chosen, ("poisson", "fixed-size", "full-batch")))
     if drawn is Sampling.FIXED_SIZE and per_round != int(per_round):
         raise InputError("clients_per_round", f"{per_round:g} is not a whole number of clients")
-    relation = Adjacency(checks.choice("adjacency", run.adjacency or DEFAULT_ADJACENCY[drawn], Adjacency))
     place = NoiseAt(checks.choice("noise_at", given.noise_at or "server", NoiseAt))
+    relation = Adjacency(checks.choice("adjacency", run.adjacency or default_adjacency(place, drawn), Adjacency))
     local = answers.local_of(
         _whole("local_epochs", given.local_epochs, 1), _whole("local_batch", given.local_batch, 20),
         setting.learning_rate, sigma, _positive("local_clip_norm", given.local_clip, clip),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -26,6 +23,7 @@ from dpbudget.cli.options import (
     _number,
     words,
 )
+from dpbudget.cli.progress import bar
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 
@@ -76,7 +74,7 @@ def table(
 
         names = cost.accountants(engine.accountant)
         names = list(ACCOUNTANTS) if "all" in names else names
-        with _progress(total * len(names), output.quiet) as progress:
+        with bar("cells", hidden=output.quiet or total * len(names) < LONG) as progress:
             return answers.table(
                 given, axes, accountants=names, tolerance=tolerance, digits=digits,
                 max_epsilon=limit, history=history, progress=progress,
@@ -146,24 +144,10 @@ def plan(
         tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
         from dpbudget import planner
 
-        with _progress(0, output.quiet) as progress:
+        with bar("designs", hidden=output.quiet) as progress:
             return planner.plan(
                 n, target, at, batches=batches, epochs=passes, clip_norm=clip, given=given,
                 accountant=shell.accountant_of(engine), tolerance=tolerance, digits=digits, progress=progress, **limits,
             )  # fmt: skip
 
     shell.answer(output, build, plot=plot.plot)
-
-
-@contextmanager
-def _progress(total: int, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr for long tables on a terminal; nothing in a pipe or a log."""
-    if quiet or total < LONG or not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("cells", total=total)
-        yield lambda done, total: bar.update(task, completed=done)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,12 +10,12 @@ import typer
 from dpbudget import checks, derive
 from dpbudget.cli import shell
 from dpbudget.cli.options import DeltaOption, OutputOptions, RunOptions, Text, _number
+from dpbudget.cli.progress import bar
 from dpbudget.cli.risk import share
 from dpbudget.errors import InputError
 from dpbudget.report import Report
 from dpbudget.run import Run
 
-Progress = Callable[[int, int], None]
 DESCRIBES = ("noise_multiplier", "noise_std", "history", "sampling_rate", "batch_size", "steps", "epochs")
 ATTACKS = ("canary", "empirical", "scores")
 BATCHES = ("drawn", "position")
@@ -80,7 +77,7 @@ def verify(
 
     dpbudget verify --sigma 1 -q 0.01 -t 1000 -d 1e-5
 
-    dpbudget verify --sigma 1 -q 0.01 -t 1000 --claim 1.5,1e-5  # a published claim
+    dpbudget verify --sigma 1 -q 0.01 -t 1000 --claim 1.9,1e-5  # a published claim
 
     dpbudget verify --empirical 100,0,100,0 -d 1e-5  # an attack of your own
     """
@@ -102,7 +99,7 @@ def verify(
             d = None if claimed or at is not None else shell.one_delta(delta, resolved)
             samples, precision = _size(sample)
             draw = answers.Draw(samples, precision, sure, seed, not sample.plain)
-            with _progress("privacy losses", output.quiet) as progress:
+            with bar("privacy losses", hidden=output.quiet) as progress:
                 return answers.sampled(resolved, draw, epsilon=at, delta=d, claim=claimed, progress=progress)
         if epsilon is not None:
             raise InputError("epsilon", "is no argument of an attack", hint="Pass --delta D, or --claim EPS,DELTA.")
@@ -115,7 +112,7 @@ def verify(
         if chosen == "canary":
             assert attacked is not None and attack.canary is not None
             runs = checks.whole("canary", checks.number("canary", attack.canary), least=8, most=10**8)
-            with _progress("simulated runs", output.quiet) as progress:
+            with bar("simulated runs", hidden=output.quiet) as progress:
                 return answers.canary(
                     attacked, runs, d, sure, seed, by_position=_by_position(attack, attacked), claim=claimed,
                     threshold=_threshold(attack), progress=progress,
@@ -198,17 +195,3 @@ def _delta(run: RunOptions, delta: DeltaOption) -> float:
     if delta.delta is None and run.dataset_size is not None:
         return derive.default_delta(checks.whole("dataset_size", checks.number("dataset_size", run.dataset_size)))
     return shell.one_delta(delta, Run())
-
-
-@contextmanager
-def _progress(what: str, quiet: bool) -> Iterator[Progress]:
-    """A bar on stderr, on a terminal; nothing in a pipe or a log."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
