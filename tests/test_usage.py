@@ -239,3 +239,27 @@ def test_a_misspelled_mechanism_does_not_hide_other_mistakes() -> None:
         budgetfile.load(f"schema = 1\n{text}", filename="b.toml")
     for near in ("dp-sgd", "noise_multiplier", "poisson", "spent"):
         assert f'did you mean "{near}"?' in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "way_out"),
+    [
+        ("--name trainin", "no planned release is called 'trainin'", "Did you mean 'training'?"),
+        ("--name new", "no planned release is called 'new'", "A new one needs its parameters: --sigma S"),
+        ("--name new --sigma 1 -q 0.01", "steps, or epochs is missing", "Pass --sigma S -q Q -t T"),
+        ("--name new --mechanism laplace --set scael=1", 'unknown key "scael" (did you mean "scale"?)', "--set"),
+        ("--name new --mechanism laplas --set scale=1", "--mechanism", "Did you mean laplace?"),
+        ("--name new --sigma 1 -q 256 -t 10", "256 is not in (0, 1]", "set batch_size = 256"),
+    ],
+)
+def test_record_tells_of_the_new_entry_and_of_no_line(
+    dpbudget, tmp_path: Path, options: str, message: str, way_out: str
+) -> None:
+    file = tmp_path / "budget.toml"
+    file.write_text(
+        'schema = 1\n[budget]\nepsilon = 8\ndelta = 1e-5\nadjacency = "add-or-remove-one"\n[[release]]\n'
+        'name = "training"\nmechanism = "gaussian"\nnoise_multiplier = 2\n'
+    )
+    ran = dpbudget("record", file, *options.split())
+    told, hint = ran.err.splitlines()
+    assert ran.code == 2 and told.startswith("error: --") and message in told and way_out in hint

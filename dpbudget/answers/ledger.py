@@ -12,12 +12,16 @@ from dpbudget.budgetfile import edit, store
 from dpbudget.budgetfile.keys import MECHANISMS
 from dpbudget.budgetfile.values import Decimal
 from dpbudget.errors import DpbudgetError, InputError
+from dpbudget.names import meant
 from dpbudget.report import Notice, Report
 
 TEXT_KEYS = ("sampling", "adjacency", "unit", "partition", "history", "loader", "noise_on")
 RUN_KEYS = (
     "noise_multiplier", "noise_std", "clip_norm", "sampling_rate", "batch_size", "dataset_size", "steps", "epochs", "sampling",
 )  # fmt: skip
+
+
+PARAMETERS = "--sigma S -q Q -t T, or the keys of its mechanism by --set KEY=VALUE"
 
 
 class Refused(DpbudgetError):
@@ -46,6 +50,29 @@ def _toml_number(parameter: str, text: str) -> Any:
     """The number as TOML writes it: whole numbers as integers, decimals digit for digit."""
     exact = checks.number(parameter, text)
     return int(exact) if exact.denominator == 1 else Decimal(repr(float(exact)))
+
+
+def _unplanned(name: str, document: budgetfile.BudgetDocument) -> InputError:
+    near = meant(name, [release.name for release in document.releases if release.status == "planned"], {})
+    offer = f"Did you mean {near!r}? " if near else ""
+    return InputError(
+        "name", f"no planned release is called {name!r}", hint=f"{offer}A new one needs its parameters: {PARAMETERS}."
+    )
+
+
+def _loaded(text: str, file: str, name: str) -> budgetfile.BudgetDocument:
+    """The file with its new entry. What is wrong is the entry, which stands on no line yet."""
+    try:
+        return budgetfile.load(text, filename=file)
+    except budgetfile.BudgetFileError as error:
+        told, ways = [], []
+        for problem in error.problems:
+            asks = problem.suggestion if problem.suggestion[:1].islower() else ""
+            told.append(": ".join(filter(None, (problem.key, problem.message))) + (f" ({asks})" if asks else ""))
+            ways += [problem.suggestion] if problem.suggestion and not asks else []
+        raise InputError(
+            "name", f"{name!r} is not recorded: {'; '.join(told)}", hint=" ".join(ways) or f"Pass {PARAMETERS}."
+        ) from None
 
 
 def record(
@@ -85,9 +112,11 @@ def record(
                 f"release {name!r} is in the file already",
                 hint="Choose another --name, or drop the run options to mark the planned release as spent.",
             )
+        elif not given and not pairs:
+            raise _unplanned(name, document)
         else:
             after = edit.append_release(text, entry(name, mechanism, given, pairs))
-        changed = budgetfile.load(after, filename=file)
+        changed = _loaded(after, file, name)
         report = budget.status(changed, tolerance=tolerance)
         spent = report.result["spent"].upper
         if not budget.shows(spent, changed) and not force:
