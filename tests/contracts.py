@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import Formatter
 
 import neighbours
 import numpy as np
@@ -278,8 +279,8 @@ def states(printed: Sequence[float], item: Quantity, digits: int) -> bool:
     if isinstance(item.value, int):
         return item.value in printed
     unit = 10.0 ** (math.floor(math.log10(abs(item.value))) - digits + 1) if item.value else 0.0
-    low = item.value if item.rounding is Rounding.UP else item.value - unit
-    high = item.value if item.rounding is Rounding.DOWN else item.value + unit
+    low = item.value if item.rounding in (Rounding.UP, Rounding.EXACT) else item.value - unit
+    high = item.value if item.rounding in (Rounding.DOWN, Rounding.EXACT) else item.value + unit
     return any(low * (1 - 1e-15) <= number <= high * (1 + 1e-15) for number in printed)
 
 
@@ -310,7 +311,7 @@ def renders(form: str, render: Renderer, report: Report, style: Style) -> None:
     digits = style.digits
     printed = numbers_in(text)
     if form != "csv":
-        short = [report.value] if form == "value" else [q for cell in report.answers for q in quantities(cell)]
+        short = [report.value] if form == "value" else [q for cell in in_headline(report) for q in quantities(cell)]
         assert all(states(printed, item, digits) for item in short), f"{form}: the answer is not stated as it is"
     if report.main is None or form not in TABULAR:
         return
@@ -320,6 +321,12 @@ def renders(form: str, render: Renderer, report: Report, style: Style) -> None:
     if form == "csv":
         table = list(csv.reader(io.StringIO(text)))
         assert len(table) == 1 + len(report.main.rows) and len({len(line) for line in table}) == 1
+
+
+def in_headline(report: Report) -> list[Cell]:
+    """The answers that the headline speaks of."""
+    fields = [name for _, name, _, _ in Formatter().parse(report.headline) if name is not None]
+    return [report.answers[int(name) if name else at] for at, name in enumerate(fields)]
 
 
 def keeps_its_side(form: str, render: Renderer) -> None:
@@ -337,7 +344,7 @@ def keeps_its_side(form: str, render: Renderer) -> None:
 
 def _unsafe(printed: float, item: Quantity) -> bool:
     """A number next to a bound, on the side on which it would be false."""
-    if item.value is None or isinstance(item.value, int) or item.rounding is Rounding.NEAREST:
+    if item.value is None or isinstance(item.value, int) or item.rounding in (Rounding.NEAREST, Rounding.EXACT):
         return False
     gap = (item.value - printed) * (1 if item.rounding is Rounding.UP else -1)
     return 1e-15 * item.value < gap < 1e-2 * item.value

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import contracts
 import jsonschema
 import pytest
 import typer
@@ -21,7 +22,10 @@ from dpbudget import budgetfile
 from dpbudget.budgetfile.edit import template
 from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS
 from dpbudget.budgetfile.reading import BUDGET_KEYS
-from dpbudget.cli import app
+from dpbudget.cli import app, shell
+from dpbudget.render import FORMATS, Renderer, renderer
+from dpbudget.render.style import Style
+from dpbudget.report import Report
 
 ROOT = Path(__file__).parent.parent
 STATES = ROOT / "tests" / "data" / "states"
@@ -90,8 +94,23 @@ CASES = [
 ]
 
 
+@pytest.fixture
+def every_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever format is asked for, the report is held against the contract of all of them."""
+
+    def checking(form: str) -> Renderer:
+        def render(report: Report, style: Style) -> str:
+            for name in FORMATS:
+                contracts.renders(name, renderer(name), report, style)
+            return renderer(form)(report, style)
+
+        return render
+
+    monkeypatch.setattr(shell, "renderer", checking)
+
+
 @pytest.mark.parametrize("line", CASES)
-def test_report_of(dpbudget, folder: Path, line: str) -> None:
+def test_report_of(dpbudget, folder: Path, every_format: None, line: str) -> None:
     ran = dpbudget(*shlex.split(line), "--json")
     assert ran.out, ran.err
     assert ran.json["command"] == line.split()[0]
@@ -104,7 +123,7 @@ def example(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in {line.split()[0] for line in CASES}])
-def test_report_of_the_example_in_the_help(dpbudget, folder: Path, name: str) -> None:
+def test_report_of_the_example_in_the_help(dpbudget, folder: Path, every_format: None, name: str) -> None:
     ran = dpbudget(*example(name), "--json")
     assert ran.out, ran.err
     assert faults(REPORT, ran.json) == []
