@@ -205,6 +205,9 @@ def test_baseline_of_another_machine_is_no_change(dpbudget, budget) -> None:
         "", "[]", "{}", '{"command": "check"}', '{"command": "check", "result": {"releases": [1], "epsilon": {}}}', "\xff",
         '{"command": "check", "result": {"releases": [], "epsilon": {"upper": "x"}}}', "[" * 5000,
         '{"command": "check", "result": {"releases": [{"name": "a", "epsilon_alone": 3}], "epsilon": {"upper": 1}}}',
+        '{"command": "check", "result": {"verdict": "over", "releases": [], "epsilon": {"upper": 1' + "0" * 400 + "}}}",
+        '{"command": "check", "result": {"verdict": ["over"], "releases": [], "epsilon": {"upper": 1}}}',
+        '{"command": "check", "result": {"releases": [], "epsilon": {"upper": 1}}}',
     ],
 )  # fmt: skip
 def test_what_is_no_baseline(dpbudget, budget, content: str) -> None:

@@ -155,4 +155,8 @@ def test_create(tmp_path: Path) -> None:
     assert path.read_text() == HEAD
     with pytest.raises(BudgetFileError, match="cannot be written"):
         create(tmp_path / "none" / "b.toml", "")
+    for folder in (tmp_path, ".", "..", "/"):
+        for overwrite in (False, True):
+            with pytest.raises(BudgetFileError, match="is a folder"):
+                create(folder, "", overwrite=overwrite)
     assert files(tmp_path) == ["b.toml"]

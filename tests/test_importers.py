@@ -401,6 +401,14 @@ def test_csv_rows_that_differ_in_steps_alone_are_one_entry(tmp_path: Path) -> No
     assert len(load(text, filename="b.toml").releases) == 2
 
 
+@pytest.mark.parametrize("exponent", ["400", "-400", "9999999999999999999999", "-9999999999999999999999"])
+def test_csv_numbers_beyond_the_doubles(tmp_path: Path, exponent: str) -> None:
+    for read in (importers.csv, importers.read_history):
+        with pytest.raises(InputError, match=rf"(?i)1e\+?{exponent} is too (large|small) for"):
+            read(csv_file(tmp_path, f"sigma,q,steps\n1e{exponent},0.1,3\n"))
+    assert importers.read_history(csv_file(tmp_path, f"sigma,q,steps\n0e{exponent},0.1,3\n")) == [(0.0, 0.1, 3)]
+
+
 def test_csv_rates_are_the_nearest_double(tmp_path: Path) -> None:
     path = csv_file(tmp_path, "sigma,batch_size,dataset_size,steps\n1,7,30011,1\n")
     assert importers.read_history(path)[0][1] == float(Fraction(7, 30011))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         isinstance(r, Mapping) and isinstance(r.get("name"), str) for r in listed
     ):
         raise _no_baseline()
+    if not all(isinstance(text, str) for text in (before.get("verdict"), *(r.get("status", "") for r in listed))):
+        raise _no_baseline()
     then = {release["name"]: release for release in listed}
     now = {release["name"]: release for release in new["releases"]}
     moved = []
@@ -29,12 +32,12 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         if _differ(old_ends, ends):
             change |= {"from": _end(old_ends, "upper"), "to": ends.get("upper")}
         if then[name].get("status") != now[name]["status"]:
-            change["status"] = {"from": str(then[name].get("status")), "to": now[name]["status"]}
+            change["status"] = {"from": then[name].get("status", ""), "to": now[name]["status"]}
         if len(change) > 1:
             moved.append(change)
     old_total, total = _old_table(before, "epsilon"), new["epsilon"]
     return {
-        "verdict": {"from": str(before.get("verdict")), "to": new["verdict"]},
+        "verdict": {"from": before["verdict"], "to": new["verdict"]},
         "epsilon": {
             "from": _end(old_total, "upper"), "to": total.get("upper"), "changed": _differ(old_total, total),
         },
@@ -78,7 +81,8 @@ def _end(ends: Mapping[str, Any], which: str) -> float | None:
     value = ends.get(which)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    # compared, not converted: JSON has whole numbers that are larger than any double
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise _no_baseline()
     return float(value)
 

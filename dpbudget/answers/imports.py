@@ -118,10 +118,7 @@ def two_readings(state: ImportedState) -> str | None:
 
 def entries_text(state: ImportedState) -> str:
     """The entries as TOML."""
-    text = ""
-    for entry in state.entries:
-        text = edit.append_release(text, entry)
-    return text
+    return edit.append_releases("", state.entries)
 
 
 def _append(file: str, state: ImportedState) -> None:
@@ -139,8 +136,7 @@ def _append(file: str, state: ImportedState) -> None:
                 f'{file} is about the unit "{document.budget.unit}", the state about the unit "{state.unit}"',
                 hint="Keep releases of unlike units in files of their own.",
             )
-        for entry in _renamed(state, {release.name for release in document.releases}):
-            text = edit.append_release(text, entry)
+        text = edit.append_releases(text, _renamed(state, {release.name for release in document.releases}))
         budgetfile.load(text, filename=file)
         return text
 

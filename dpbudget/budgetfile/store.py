@@ -45,6 +45,8 @@ def create(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) 
     name = _name(path)
     target = Path(name)
     try:
+        if target.is_dir():
+            raise FileExistsError
         if overwrite and target.exists():
             update(path, lambda _: text)
             return

@@ -156,4 +156,9 @@ def _number(name: str, text: str) -> Value:
         return Decimal(text)
     if len(text) > 100 or not _NUMBER.fullmatch(text):
         raise InputError(name, f'"{quoted(text[:40])}" is not a number')
-    return int(text) if text.lstrip("+-").isdigit() else Decimal(str(Digits(text)))
+    if text.lstrip("+-").isdigit():
+        return int(text)
+    try:
+        return Decimal(str(Digits(text)))
+    except ArithmeticError:  # an exponent beyond those of decimals; the check of the value says what is wrong
+        return Decimal(text)
