@@ -114,7 +114,7 @@ def assemble(
         answers=answers,
         value=Quantity(outcomes[0].spread()["mean"]),
         facts=_facts(setting, charge, trials, many=len(found) > 1),
-        main=Table(("sigma", "epsilon", "accuracy %", "sd", "range", "clipped %", "median norm", "snr"), rows),
+        main=Table(("noise multiplier", "epsilon", "accuracy %", "sd", "range", "clipped %", "median norm", "snr"), rows),
         notes=_notes(setting, hints, charge, trials, many=len(found) > 1),
         explanation=[
             "Accuracy is measured on held-out records, mean and standard deviation over the repeats. snr is the norm of the "
