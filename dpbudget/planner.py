@@ -183,8 +183,9 @@ def _report(n: int, target: Target, designs: Sequence[Design], clip: float, erro
         },
         headline="best: batch size {}, epochs {}, noise multiplier {}: within epsilon {} at delta {}",
         answers=[
-            Quantity(best.batch_size), Quantity(best.epochs), Quantity(best.noise_multiplier), Quantity(target.epsilon),
-            Quantity(target.delta),
+            Quantity(best.batch_size), Quantity(best.epochs), Quantity(best.noise_multiplier),
+            Quantity(target.epsilon, Rounding.EXACT),
+            Quantity(target.delta, Rounding.UP),
         ],
         value=Quantity(best.noise_multiplier),
         facts=[("dataset size", Quantity(n), ""), ("clipping norm", Quantity(clip), "scales the noise per gradient only")],

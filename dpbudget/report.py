@@ -15,19 +15,28 @@ SCHEMA = "dpbudget.report/1"
 
 
 class Rounding(StrEnum):
-    """Which way a number may move when it is shortened for people."""
+    """Which way a number may move when it is shortened for people; an exact one keeps every digit.
+
+    An input moves to the side on which what is said of it stays true: "epsilon <= 2 with noise multiplier 1.05" holds for
+    the 1.0449 that was typed, with 1.04 it would be another claim. Noise and delta go up, rates down.
+    """
 
     UP = "up"
     DOWN = "down"
     NEAREST = "nearest"
+    EXACT = "exact"
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number with its safe side. None prints as a dash, infinity as `inf`."""
+    """A number with its safe side. None prints as a dash, infinity as `inf`.
+
+    beside: what it is compared with in the same sentence; it takes as many digits as keep it on its side.
+    """
 
     value: float | int | None
     rounding: Rounding = Rounding.NEAREST
+    beside: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

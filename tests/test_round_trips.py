@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
+import re
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpbudget import api
 from dpbudget.accounting.search import DecimalGrid, crossing, least, most
+from dpbudget.answers.budget import shown_up
 from dpbudget.errors import Infeasible
-from dpbudget.render.numbers import number
+from dpbudget.render.numbers import number, quantity
+from dpbudget.report import Quantity, Rounding
 
 
 def _draw(seed: int) -> dict[str, float]:
@@ -85,3 +92,58 @@ def test_crossing_survives_infinities_and_plateaus() -> None:
     found = crossing(lambda x: float("inf") if x < 2 else 0.0, 1.0, 1.0, rising=False, low=1e-3, high=1e3)
     assert abs(found - 2) < 0.1
     assert crossing(lambda x: 5.0, 1.0, 1.0, rising=False, low=1e-3, high=1e3) == pytest.approx(1e3)
+
+
+# --- what a report says of its inputs ---------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(1e-300, 1e300), st.floats(-1e-3, 1e-3), st.integers(1, 17), st.sampled_from((Rounding.UP, Rounding.DOWN))
+)  # fmt: skip
+def test_a_number_stays_on_its_side_of_what_it_is_compared_with(
+    value: float, apart: float, digits: int, rounding: Rounding
+) -> None:
+    for limit in (value, value * (1 + apart), math.nextafter(value, math.inf), math.nextafter(value, 0.0)):
+        shown = float(quantity(Quantity(value, rounding, limit), digits))
+        assert (shown <= limit) == (value <= limit)
+        assert shown >= value if rounding is Rounding.UP else shown <= value
+    assert float(quantity(Quantity(value, Rounding.EXACT), digits)) == value
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3, 5])
+@pytest.mark.parametrize("style", ["text", "markdown", "statement"])
+def test_what_is_said_of_the_inputs_holds_when_it_is_typed_back(dpbudget, digits: int, style: str) -> None:
+    """ "epsilon <= 2.5 ... noise multiplier 1" where 1.04 was typed is a claim about another, noisier run."""
+    for sigma, q, delta in (("1.0449999", "0.0150001", "1.4e-5"), ("2.95", "0.0954999", "1.0499e-6")):
+        run = ("-t", "200", "-a", "rdp", "--quiet", "--format", style, "--digits", digits)
+        out = " ".join(dpbudget("epsilon", "-s", sigma, "-q", q, "-d", delta, *run).out.replace("|", " ").split())
+        said = [
+            re.search(rf"{words} *([0-9.e-]+)", out.replace("&lt;", "<"))
+            for words in ("psilon <=", "at delta", "noise multiplier", "sampling rate")
+        ]
+        epsilon, at, noise, rate = (float(match.group(1).rstrip(".")) for match in said if match)
+        upper = float(api.epsilon(noise_multiplier=noise, sampling_rate=rate, steps=200, delta=at, accountant="rdp"))
+        assert upper <= epsilon, out
+
+
+def test_comparisons_that_are_printed_agree_with_the_verdict(dpbudget, tmp_path: Path) -> None:
+    body = '[[release]]\nname = "r"\nmechanism = "gaussian"\nnoise_multiplier = 1.3\n'
+    exact = dpbudget("gaussian", "-s", "1.3", "-d", "1e-5", "--json").json["result"]["epsilon"]
+    for limit in (exact * (1 + 1e-8), exact * (1 - 1e-8), exact * (1 + 3e-4), exact * (1 - 3e-4), 4.0):
+        file = tmp_path / "b.toml"
+        head = f'schema = 1\n[budget]\nepsilon = {limit!r}\ndelta = 1e-5\nadjacency = "zero-out"\n'
+        file.write_text(head + body)
+        for digits in (1, 2, 4, 6):
+            ran = dpbudget("check", str(file), "--digits", digits, "--format", "statement")
+            said = re.match(r"(\w+) budget: epsilon ([0-9.]+) (<=|>) ([0-9.]+)", ran.out)
+            assert said, ran.out
+            verdict, left, sign, right = said.groups()
+            assert (verdict, sign) == (("Within", "<=") if exact <= limit else ("Over", ">"))
+            assert (float(left) <= float(right)) == (sign == "<=")
+            assert float(right) == limit
+
+
+def test_what_would_be_overspent_is_never_shown_smaller() -> None:
+    for value in (1.000004, 9.9999999, 100.0, 123456.7, 2.0, 0.1234567):
+        assert value <= float(shown_up(value)) <= value * (1 + 1e-5)
+    assert shown_up(100.0) == "100" and shown_up(math.inf) == shown_up(None) == "without bound"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from decimal import ROUND_CEILING, Context
 
 from dpbudget.accounting import account
 from dpbudget.answers.filecost import KNOBS, Plan, turn, verdict
@@ -23,8 +24,8 @@ def begun(document: BudgetDocument) -> Report:
         assumptions={"adjacency": str(budget.adjacency), "unit": budget.unit, "covers": "nothing yet"},
         result={"budget": budget_json(document)},
         headline="wrote {}: a budget of epsilon {} at delta {}",
-        answers=[document.filename, Quantity(budget.epsilon), Quantity(budget.delta)],
-        value=Quantity(budget.epsilon),
+        answers=[document.filename, Quantity(budget.epsilon, Rounding.EXACT), Quantity(budget.delta, Rounding.EXACT)],
+        value=Quantity(budget.epsilon, Rounding.EXACT),
         verbatim=f'dpbudget solve {file} --write  # fills in the value that is marked "solve"\n'
         f"dpbudget check {file}          # do all releases fit the budget?",
         notes=[f"Describe your releases in {document.filename} first."],
@@ -49,7 +50,7 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
         ["spent", Range(spent.value)],
         ["planned, alone", Range(plans.value)],
         ["spent and planned", Range(total.value)],
-        ["budget", Quantity(budget.epsilon)],
+        ["budget", Quantity(budget.epsilon, Rounding.EXACT)],
         ["left of it, nothing planned", Quantity(left_after_spent, Rounding.DOWN)],
         ["left of it, all planned", Quantity(left, Rounding.DOWN)],
     ]
@@ -78,8 +79,8 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
         },
         headline="{} of epsilon {} spent, {} with what is planned, at delta {}",
         answers=[
-            Quantity(spent.value.upper, Rounding.UP), Quantity(budget.epsilon), Quantity(upper, Rounding.UP),
-            Quantity(budget.delta),
+            Quantity(spent.value.upper, Rounding.UP), Quantity(budget.epsilon, Rounding.EXACT), Quantity(upper, Rounding.UP),
+            Quantity(budget.delta, Rounding.EXACT),
         ],
         value=Quantity(left, Rounding.DOWN),
         facts=[("budget", bar(spent.value.upper, upper, budget.epsilon), "# spent, + planned, . left")],
@@ -129,7 +130,7 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
                 "epsilon_without": others.value,
             },
             headline=f"no {parameter} of {{}} fits epsilon {{}}: the other releases alone cost {{}}",
-            answers=[entry.name, Quantity(budget.epsilon), Range(others.value)],
+            answers=[entry.name, Quantity(budget.epsilon, Rounding.EXACT), Range(others.value)],
             value=Quantity(None),
             notes=[error.message[:1].upper() + error.message[1:] + ".", assumptions(planned)],
             status="infeasible",
@@ -149,10 +150,11 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
         },
         headline=f"{{}}: {parameter} = {{}} gives a total epsilon <= {{}} at delta {{}}; the budget is {{}}",
         answers=[
-            entry.name, Quantity(value), Quantity(solution.guarantee.value.upper, Rounding.UP), Quantity(budget.delta),
-            Quantity(budget.epsilon),
+            entry.name, Quantity(value, Rounding.EXACT),
+            Quantity(solution.guarantee.value.upper, Rounding.UP, budget.epsilon), Quantity(budget.delta, Rounding.EXACT),
+            Quantity(budget.epsilon, Rounding.EXACT),
         ],
-        value=Quantity(value),
+        value=Quantity(value, Rounding.EXACT),
         subject=subject(planned, solution.guarantee),
         notes=[assumptions(planned)],
         warnings=delta_notice(document),
@@ -168,7 +170,7 @@ def shown_up(value: float | None) -> str:
     """For messages: six significant digits, never below the value."""
     if value is None or not math.isfinite(value):
         return "without bound"
-    return f"{value * (1 + 1e-6):.6g}"
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value)).normalize():f}"
 
 
 def bar(spent: float | None, total: float | None, budget: float, width: int = 30) -> str:

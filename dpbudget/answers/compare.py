@@ -156,7 +156,8 @@ def report(run: Run, delta: float, *, accountant: str, tolerance: float) -> Repo
         result={"rows": [_json(row) for row in found]},
         headline="epsilon at delta {}: {} as {} under {}; {} if the batches are shuffled instead",
         answers=[
-            Quantity(delta), Range(_interval(here)), here.case.label(), str(here.case.adjacency), Range(_interval(shuffled)),
+            Quantity(delta, Rounding.UP), Range(_interval(here)), here.case.label(),
+            str(here.case.adjacency), Range(_interval(shuffled)),
         ],
         value=Quantity(_interval(here).upper, Rounding.UP),
         facts=words.facts(run),

@@ -107,7 +107,7 @@ def gate(report: Report, answers: Sequence[Guarantee], max_epsilon: float) -> No
     if report.exit_code == 0 and not all(upper is not None and upper <= max_epsilon for upper in uppers):
         report.status, report.exit_code = "exceeded", 3
         report.headline += " - above --max-epsilon {}"
-        report.answers = [*report.answers, Quantity(max_epsilon)]
+        report.answers = [*report.answers, Quantity(max_epsilon, Rounding.EXACT)]
 
 
 def _report(run: Run, quantity: str, given: str, curve: Sequence[tuple[float, list[Guarantee]]]) -> Report:
@@ -135,7 +135,7 @@ def _report(run: Run, quantity: str, given: str, curve: Sequence[tuple[float, li
     upper = answer.value.estimate if answer.kind is Kind.ESTIMATE else answer.value.upper
     rows: list[list[Cell]] = [
         [
-            *([Quantity(a)] if len(curve) > 1 else []),
+            *([words.typed(given, a)] if len(curve) > 1 else []),
             g.accountant,
             words.proves(g),
             Range(g.value),
@@ -154,7 +154,7 @@ def _report(run: Run, quantity: str, given: str, curve: Sequence[tuple[float, li
         headline=headline,
         answers=[
             Quantity(upper, Rounding.UP if answer.kind is not Kind.ESTIMATE else Rounding.NEAREST),
-            Quantity(argument),
+            words.typed(given, argument),
         ],
         value=Quantity(upper, Rounding.UP),
         facts=words.facts(run),

@@ -52,7 +52,7 @@ class Question:
     def unknown(self) -> str:
         missing = [name for name in UNKNOWNS if getattr(self, name) is None]
         if len(missing) > 1:
-            raise InputError(missing[1], f"is missing, and {missing[0]} too", hint="Give all but one of them.")
+            raise InputError(missing[1], f"is missing, and the {UNKNOWNS[missing[0]]} too", hint="Give all, or all but one with --epsilon E.")
         return missing[0] if missing else ""
 
     def federation(self, **found: Any) -> Federation:
@@ -224,7 +224,7 @@ def _report(
         [
             "client",
             view.adversary,
-            Quantity(view.noise_multiplier),
+            Quantity(view.noise_multiplier, Rounding.UP),
             Range(Interval(None, math.inf) if found is None else found.value),
         ]
         for view, found in client.against
@@ -262,7 +262,7 @@ def _report(
             }
             for label, t, found in sample
         ]
-        rows.append(["example", "anybody", Quantity(training.noise_multiplier), Range(worst.value)])
+        rows.append(["example", "anybody", Quantity(training.noise_multiplier, Rounding.UP), Range(worst.value)])
     if solved is not None:
         result["solved"] = {
             "parameter": unknown,
@@ -271,10 +271,10 @@ def _report(
             "epsilon": interval_json(solved.guarantee.value),
         }
     headline = "client level: epsilon <= {} at delta {}"
-    answers: list[Cell] = [Quantity(answer.value.upper, Rounding.UP), Quantity(question.delta)]
+    answers: list[Cell] = [Quantity(answer.value.upper, Rounding.UP, epsilon), Quantity(question.delta, Rounding.UP)]
     if unknown:
         headline = f"{UNKNOWNS[unknown]} {{2}} gives " + headline
-        answers.append(Quantity(getattr(question, unknown)))
+        answers.append(Quantity(getattr(question, unknown), Rounding.EXACT))
     if sample:
         headline += f"; sample level: epsilon <= {{{len(answers)}}} for the worst client"
         answers.append(Quantity(sample[0][2].value.upper, Rounding.UP))
@@ -340,9 +340,9 @@ def _infeasible(question: Question, unknown: str, epsilon: float, error: Infeasi
 def _facts(question: Question, federation: Federation) -> list[tuple[str, Cell, str]]:
     rows: list[tuple[str, Cell, str]] = [
         ("clients", Quantity(federation.clients), ""),
-        ("clients per round", Quantity(federation.clients_per_round), f"rate {federation.rate:.6g}"),
+        ("clients per round", Quantity(federation.clients_per_round, Rounding.DOWN), f"rate {federation.rate:.6g}"),
         ("rounds", Quantity(federation.rounds), ""),
-        ("noise multiplier", Quantity(federation.noise_multiplier), f"noise at {federation.noise_at}"),
+        ("noise multiplier", Quantity(federation.noise_multiplier, Rounding.UP), f"noise at {federation.noise_at}"),
     ]
     if question.clip_count_std is not None:
         update = model.update_multiplier(federation.noise_multiplier, question.clip_count_std)

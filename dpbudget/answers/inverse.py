@@ -78,7 +78,12 @@ def _report(
         assumptions=run.assumptions(),
         result=result,
         headline=headline,
-        answers=[answer, Quantity(best.guarantee.value.upper, Rounding.UP), Quantity(delta), Quantity(epsilon)],
+        answers=[
+            answer,
+            Quantity(best.guarantee.value.upper, Rounding.UP, epsilon),
+            words.typed("delta", delta),
+            Quantity(epsilon, Rounding.EXACT),
+        ],
         value=answer,
         facts=words.facts(run),
         main=Table(("accountant", *columns, "epsilon", "remark"), rows),

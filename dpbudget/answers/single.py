@@ -51,11 +51,11 @@ def gaussian(
                 "Use the exact noise.",
             )
         )
-    up, nearest = Rounding.UP, Rounding.NEAREST
+    up = Rounding.UP  # what is given too: the claim holds for more noise, and at a larger epsilon or delta
     answer = {
-        "epsilon": Quantity(epsilon, up if sought == "epsilon" else nearest),
-        "delta": Quantity(delta, up if sought == "delta" else nearest),
-        "noise": Quantity(noise_std, up if sought == "noise" else nearest),
+        "epsilon": Quantity(epsilon, up),
+        "delta": Quantity(delta, up),
+        "noise": Quantity(noise_std, up),
     }
     headline = {
         "epsilon": "epsilon <= {0} at delta {1} with noise standard deviation {2}",
@@ -92,10 +92,10 @@ def gaussian(
         answers=[answer["epsilon"], answer["delta"], answer["noise"]],
         value=answer[sought],
         facts=[
-            ("sensitivity", Quantity(sensitivity), "L2, between neighbours"),
+            ("sensitivity", Quantity(sensitivity, Rounding.DOWN), "L2, between neighbours"),
             (
                 "noise multiplier",
-                Quantity(noise_multiplier, up if sought == "noise" else nearest),
+                Quantity(noise_multiplier, up),
                 "noise / sensitivity",
             ),
         ],

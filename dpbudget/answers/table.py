@@ -186,7 +186,7 @@ def _report(
     columns += [question.unknown.replace("_", " ")] if question.unknown else []
     body: list[list[Cell]] = []
     for row in rows:
-        line: list[Cell] = [Quantity(row.cell[name]) for name in varying]
+        line: list[Cell] = [words.typed(name, row.cell[name]) for name in varying]
         line += [row.accountant] if question.several else []
         if question.unknown:
             whole = question.unknown == "steps" and row.answer is not None
@@ -217,9 +217,9 @@ def _report(
             "rows": [_json(question, row) for row in rows],
         },
         headline="{} cells by {}" + (" - some above --max-epsilon {}" if exceeded else ""),
-        answers=[Quantity(len(rows)), names, Quantity(max_epsilon)],
+        answers=[Quantity(len(rows)), names, Quantity(max_epsilon, Rounding.EXACT)],
         value=Quantity(None if None in uppers else max(filter(None, uppers), default=0.0), Rounding.UP),
-        facts=[(name.replace("_", " "), Quantity(value), "") for name, value in fixed.items()],
+        facts=[(name.replace("_", " "), words.typed(name, value), "") for name, value in fixed.items()],
         main=Table([*columns, "epsilon", "remark"], body),
         notes=[words.assumptions(sample)],
         explanation=[words.PARAMETERS],

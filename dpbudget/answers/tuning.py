@@ -163,7 +163,9 @@ def _report(
     if not public:
         rows += [[g.accountant, Range(Interval(None, g.value.upper)), str(g.detail["source"])] for g in found]
     facts = words.facts(run)
-    facts.append(("trials", Quantity(trials), f"{law}, expected number" if law != "fixed" else "fixed number"))
+    facts.append(
+        ("trials", Quantity(trials, Rounding.DOWN), f"{law}, expected number" if law != "fixed" else "fixed number")
+    )
     answers: list[Cell] = [Quantity(upper, Rounding.UP), Quantity(delta), Quantity(trials)]
     if refusal is not None:
         result.update(status="infeasible", message=refusal, nearest={"epsilon": base.value.upper})

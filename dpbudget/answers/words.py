@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbudget.model import Guarantee, Kind
-from dpbudget.report import Cell, Quantity
+from dpbudget.report import Cell, Quantity, Rounding
 from dpbudget.run import Run
 
 _SAMPLING = {
@@ -42,6 +42,21 @@ def _cut(run: Run) -> str:
     )
 
 
+_SAFE = {
+    "noise_multiplier": Rounding.UP,
+    "noise_std": Rounding.UP,
+    "delta": Rounding.UP,
+    "epsilon": Rounding.UP,
+    "sampling_rate": Rounding.DOWN,
+    "epochs": Rounding.DOWN,
+}
+
+
+def typed(name: str, value: float) -> Quantity:
+    """An input by its JSON key, shortened only to the side on which an upper bound that is said of it stays true."""
+    return Quantity(value, _SAFE.get(name, Rounding.EXACT))
+
+
 def facts(run: Run) -> list[tuple[str, Cell, str]]:
     """What went in, with how derived values came about."""
     rows: list[tuple[str, Cell, str]] = []
@@ -55,7 +70,8 @@ def facts(run: Run) -> list[tuple[str, Cell, str]]:
         ("dataset size", run.dataset_size),
     ):
         if value is not None:
-            rows.append((name, Quantity(value), run.derived.get(name.replace(" ", "_"), "")))
+            key = name.replace(" ", "_")
+            rows.append((name, typed(key, value), run.derived.get(key, "")))
     if run.clip_norm is not None:
         rows.append(("clipping norm", Quantity(run.clip_norm), "does not change epsilon at a fixed noise multiplier"))
     return rows

@@ -13,6 +13,8 @@ _MODE = {Rounding.UP: ROUND_CEILING, Rounding.DOWN: ROUND_FLOOR, Rounding.NEARES
 
 def shorten(value: float, digits: int, rounding: Rounding = Rounding.NEAREST) -> Decimal:
     """The decimal with at most `digits` significant digits on the chosen side of the double, as it is typed."""
+    if rounding is Rounding.EXACT:
+        return Decimal(repr(float(value))).normalize()
     return Context(prec=digits, rounding=_MODE[rounding]).create_decimal(Decimal(repr(float(value)))).normalize()
 
 
@@ -37,7 +39,12 @@ def number(value: float | int | None, digits: int, rounding: Rounding = Rounding
 
 
 def quantity(item: Quantity, digits: int) -> str:
-    return number(item.value, digits, item.rounding)
+    value, beside = item.value, item.beside
+    if value is not None and beside is not None and math.isfinite(value):
+        limit = Decimal(repr(float(beside)))
+        while digits < 17 and (shorten(value, digits, item.rounding) <= limit) != (value <= beside):
+            digits += 1
+    return number(value, digits, item.rounding)
 
 
 def interval(ends: Interval, digits: int) -> str:
