@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbudget import api
+from dpbudget import api, derive
 from dpbudget.accounting.search import DecimalGrid, crossing, least, most
+from dpbudget.answers.advice import of_run
 from dpbudget.answers.budget import shown_up
 from dpbudget.errors import Infeasible
 from dpbudget.render.numbers import number, quantity
 from dpbudget.report import Quantity, Rounding
+from dpbudget.run import Run
 
 
 def _draw(seed: int) -> dict[str, float]:
@@ -147,3 +149,10 @@ def test_what_would_be_overspent_is_never_shown_smaller() -> None:
     for value in (1.000004, 9.9999999, 100.0, 123456.7, 2.0, 0.1234567):
         assert value <= float(shown_up(value)) <= value * (1 + 1e-5)
     assert shown_up(100.0) == "100" and shown_up(math.inf) == shown_up(None) == "without bound"
+
+
+def test_the_delta_that_is_advised_is_below_one_over_n() -> None:
+    for size in range(2, 3000):
+        [notice] = [n for n in of_run(Run(1.0, 0.5, 1, dataset_size=size), [0.9]) if n.code == "delta-large"]
+        advised = float(notice.hint.split()[2])
+        assert 0 < advised < 1 / size and advised <= derive.default_delta(size)

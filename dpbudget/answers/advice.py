@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_FLOOR
 
 from dpbudget import derive
+from dpbudget.answers import words
 from dpbudget.model import Guarantee, Kind, Sampling
 from dpbudget.report import Notice
 from dpbudget.run import Run
@@ -22,7 +24,7 @@ def of_run(run: Run, deltas: Sequence[float] = ()) -> list[Notice]:
                 Notice(
                     "delta-large",
                     f"delta {delta:g} is not below 1/n = {1 / size:.3g}: publishing one whole record would satisfy it",
-                    f"Pass --delta {derive.default_delta(size):.1g} or less.",
+                    f"Pass --delta {float(words.rounded(derive.default_delta(size), 1, ROUND_FLOOR)):g} or less.",
                 )
             )
     sigmas: list[float | None] = [sigma for sigma, _, _ in run.history] or [run.noise_multiplier]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import shlex
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING
 
 from dpbudget.accounting import account
+from dpbudget.answers import words
 from dpbudget.answers.filecost import KNOBS, Plan, turn, verdict
 from dpbudget.answers.filewords import assumptions, assumptions_json, budget_json, delta_notice, file_name, subject
 from dpbudget.budgetfile.document import BudgetDocument, BudgetFileError, Problem
@@ -170,7 +171,7 @@ def shown_up(value: float | None) -> str:
     """For messages: six significant digits, never below the value."""
     if value is None or not math.isfinite(value):
         return "without bound"
-    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value)).normalize():f}"
+    return words.rounded(value, 6, ROUND_CEILING)
 
 
 def bar(spent: float | None, total: float | None, budget: float, width: int = 30) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import ROUND_CEILING
 from typing import Any
 
 from dpbudget import checks
@@ -83,8 +84,9 @@ def filtered(run: Run, delta: float, budget: float) -> Report:
     report.assumptions = {**report.assumptions, "parameters": adaptive}
     report.result = {**report.result, "composition": "rdp-filter", "filter_spent": upper}
     note = words.assumptions(run).replace(words.FIXED, f"noise, rate, steps and the decision to go on {adaptive}")
+    stands = words.rounded(upper, 5, ROUND_CEILING) if math.isfinite(upper) else "infinity"
     report.notes = [
-        f"The filter stands at {upper:.5g} of {budget:g}; while it is not above, the whole budget is guaranteed.",
+        f"The filter stands at {stands} of {budget:.12g}; while it is not above, the whole budget is guaranteed.",
         note,
     ]
     report.explanation = [words.PARAMETERS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Context
 
 from dpbudget.model import Guarantee, Kind
 from dpbudget.report import Cell, Quantity, Rounding
@@ -55,6 +56,11 @@ _SAFE = {
 def typed(name: str, value: float) -> Quantity:
     """An input by its JSON key, shortened only to the side on which an upper bound that is said of it stays true."""
     return Quantity(value, _SAFE.get(name, Rounding.EXACT))
+
+
+def rounded(value: float, digits: int, mode: str) -> str:
+    """For sentences: the decimal with so many digits on the side of `mode`, ROUND_CEILING or ROUND_FLOOR."""
+    return f"{Context(prec=digits, rounding=mode).create_decimal(repr(float(value))).normalize():f}"
 
 
 def facts(run: Run) -> list[tuple[str, Cell, str]]:
