@@ -46,7 +46,7 @@ class Laws:
 
     @property
     def loss(self) -> Array:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(self.p) - np.log(self.q)
 
     def delta(self, epsilon: Array) -> Array:
