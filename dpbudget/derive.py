@@ -18,7 +18,10 @@ def _batches(batch_size: int, dataset_size: int) -> int:
 
 
 def sampling_rate(batch_size: int, dataset_size: int, loader: str = "exact") -> Fraction:
-    """b / n; Opacus' data loader samples at 1 / ceil(n / b) instead, which is a little more."""
+    """b / n; Opacus' data loader samples at one over its number of batches, 1 / ceil(n / b), which is a little less.
+
+    With drop_last=True it has floor(n / b) batches and a rate above b / n: give that rate and the steps themselves.
+    """
     if batch_size > dataset_size:
         raise InputError(
             "batch_size",

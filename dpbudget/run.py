@@ -220,9 +220,9 @@ def _rate(
     elif batch is not None and size is not None:
         exact = derive.sampling_rate(batch, size, given.get("loader", "exact"))
         rate = float(exact)
-        derived["sampling_rate"] = f"{exact.numerator} / {exact.denominator}" if exact != Fraction(batch, size) else (
-            f"{batch} / {size}"
-        )  # fmt: skip
+        derived["sampling_rate"] = f"{batch} / {size}"
+        if exact != Fraction(batch, size):
+            derived["sampling_rate"] = f"1 / {exact.denominator} batches, a short one at the end not dropped"
     elif sampling is Sampling.FULL_BATCH:
         rate = 1.0
     elif batch is not None:
