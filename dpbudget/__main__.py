@@ -1,5 +1,18 @@
-"""python -m dpbudget."""
+"""The program: `dpbudget`, and `python -m dpbudget`. Ctrl-C is answered from the first import on."""
 
-from dpbudget.cli import main
+import sys
 
-main()
+
+def run() -> None:
+    """Run the command line on the arguments of the process."""
+    try:
+        from dpbudget.cli import main
+
+        main()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

@@ -20,6 +20,7 @@ from dpbudget.cli import (
     risk,
     shell,
     simulate,
+    streams,
     table,
     tuning,
     usage,
@@ -92,6 +93,7 @@ def _wrong(message: str, hint: str) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every way out goes through an exit code of the contract."""
+    streams.prepare()
     words = usage.rewritten(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         root: Any = typer.main.get_command(app)
@@ -99,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
         if misread:
             sys.exit(_wrong(*misread))
         code = root(words, prog_name="dpbudget", standalone_mode=False)
-        sys.stdout.flush()
+        streams.finish()
         if code == 130:  # what the parser makes of Ctrl-C
             raise KeyboardInterrupt
         if isinstance(code, int) and code:
@@ -110,8 +112,15 @@ def main(arguments: list[str] | None = None) -> None:
         shell.complain("interrupted")
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.abandon(sys.stdout)
         sys.exit(1)
+    except OSError as error:
+        shell.complain(
+            f"error: {error.filename or 'standard output'} can't be used: {(error.strerror or str(error)).lower()}",
+            "Free some space, or pass --output FILE.",
+        )
+        streams.abandon(sys.stdout)
+        sys.exit(2)
     except Exception as error:
         if hasattr(error, "format_message"):
             sys.exit(_wrong(*usage.complaint(error, root, words)))

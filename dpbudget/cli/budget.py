@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dpbudget import checks
-from dpbudget.cli import ci, shell
+from dpbudget.cli import ci, shell, streams
 from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, ToleranceOption, words
 from dpbudget.errors import InputError
 from dpbudget.files import instead
@@ -26,7 +25,7 @@ def _text(file: str) -> tuple[str, str]:
     from dpbudget import budgetfile
 
     if file == "-":
-        return budgetfile.decode(sys.stdin.buffer.read(budgetfile.MAX_BYTES + 1), filename="<stdin>"), "<stdin>"
+        return budgetfile.decode(streams.read_bytes(budgetfile.MAX_BYTES + 1), filename="<stdin>"), "<stdin>"
     return budgetfile.read(file), file
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbudget.cli import streams
 from dpbudget.errors import DpbudgetError, InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Channels:
             for entry in document.releases:
                 lines |= {(entry.name, key): at for key, at in (entry.lines or {}).items()}
                 lines[entry.name, ""] = entry.line
-            sys.stderr.write(github.render(report, annotated(document.filename), lines, self.digits))
+            streams.tell(github.render(report, annotated(document.filename), lines, self.digits))
         if self.summary is not None:
             markdown = renderer("markdown")(report, Style(digits=self.digits))
             self._append("summary", self.summary, f"### Privacy budget\n\n{markdown}\n")
@@ -62,9 +62,9 @@ class Channels:
             for problem in problems:
                 message = str(problem).removeprefix(f"{problem.file}:{problem.line}: ")
                 at = annotated(problem.file)
-                sys.stderr.write(github.line("error", message, file=at, at=problem.line))
+                streams.tell(github.line("error", message, file=at, at=problem.line))
         elif self.annotate:
-            sys.stderr.write(github.line("error", f"{error} {error.hint}".strip()))
+            streams.tell(github.line("error", f"{error} {error.hint}".strip()))
         if self.summary is not None:
             told = error.message.split("\n") if problems else [f"{error} {error.hint}".strip()]
             items = "\n".join(f"- {escape(line)}" for line in told)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpbudget import checks, derive
 from dpbudget.accounting.accountants import ACCOUNTANTS
+from dpbudget.cli import streams
 from dpbudget.cli.options import DeltaOption, OneEngineOptions, OutputOptions, RunOptions, ToleranceOption
 from dpbudget.errors import DpbudgetError, InputError
 from dpbudget.render import FORMATS, renderer
 from dpbudget.render.style import Style
-from dpbudget.run import Run, resolve
+from dpbudget.run import SAYS, Run, resolve
 
 if TYPE_CHECKING:
     from dpbudget.report import Report
@@ -31,9 +32,7 @@ def option(parameter: str) -> str:
 def run_of(options: RunOptions, *, unknown: str = "") -> Run:
     """The run that the options describe. `unknown` is what the command solves for, and may not be given."""
     given: dict[str, Any] = asdict(options)
-    clashes = {"noise_multiplier": ("noise_multiplier", "noise_std"), "steps": ("steps", "epochs"),
-               "sampling_rate": ("sampling_rate", "batch_size")}.get(unknown, ())  # fmt: skip
-    for name in clashes:
+    for name in SAYS.get(unknown, ()):
         if given[name] is not None:
             raise InputError(
                 name, "is what this command solves for", hint=f"Drop {option(name)}, or use dpbudget epsilon."
@@ -124,13 +123,12 @@ def answer(
         _draw(report, plot)
     from dpbudget.render import numbers
 
-    to_terminal = output.output is None and sys.stdout.isatty()
+    to_terminal = output.output is None and sys.stdout is not None and sys.stdout.isatty()
     style = Style(width(), digits, to_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
                   output.explain)  # fmt: skip
     text = renderer(name)(report, style)
     if output.output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        streams.write(text)
     else:
         write_whole(output.output, text)
     if report.exit_code and text.strip() in ("", "-"):
@@ -148,12 +146,23 @@ def width() -> int:
 
 def _writable(path: Path, parameter: str = "output") -> None:
     """Say before a long computation that the report can't be written."""
-    if path.is_dir():
-        raise InputError(parameter, f"{path} is a folder", hint=f"Name a file: {path / 'report.txt'}, for example.")
-    if not path.parent.is_dir():
-        raise InputError(parameter, f"{path} can't be written: there is no folder {path.parent}", hint="Make it first.")
+    try:
+        if path.is_dir():
+            raise InputError(parameter, f"{path} is a folder", hint=f"Name a file: {path / 'report.txt'}, for example.")
+        if not path.parent.is_dir():
+            raise InputError(
+                parameter, f"{path} can't be written: there is no folder {path.parent}", hint="Make it first."
+            )
+        path.exists()  # a name that is too long raises here
+    except OSError as error:
+        raise _unwritable(parameter, path, error) from None
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(parameter, f"{path} can't be written: permission denied")
+        raise InputError(parameter, f"{path} can't be written: permission denied", hint="Name another file.")
+
+
+def _unwritable(parameter: str, path: Path, error: OSError) -> InputError:
+    reason = (error.strerror or str(error)).lower()
+    return InputError(parameter, f"{path} can't be written: {reason}", hint="Name another file.")
 
 
 def _drawable(path: Path) -> None:
@@ -170,12 +179,18 @@ def _draw(report: Report, path: Path) -> None:
     if report.picture is None:
         complain(f"warning: there is nothing to draw; {path} is not written")
         return
-    write_whole(path, plot.draw(report.picture, path.suffix))
+    write_whole(path, plot.draw(report.picture, path.suffix), "plot")
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write the file whole or not at all."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
+def write_whole(path: Path, content: str | bytes, parameter: str = "output") -> None:
+    """Write the file whole or not at all. Raises InputError where it can't be."""
+    try:
+        _write(path, content.encode("utf-8") if isinstance(content, str) else content)
+    except OSError as error:
+        raise _unwritable(parameter, path, error) from None
+
+
+def _write(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
@@ -198,11 +213,13 @@ def _umask() -> int:
 
 
 def complain(message: str, hint: str = "") -> None:
-    """A message and its way out, on stderr, in one piece."""
-    from dpbudget.render.plain import harmless
+    """A message and its way out, on stderr, in one piece; broken into lines where it meets the edge of a terminal."""
+    from dpbudget.render import plain
 
-    lines = [*map(harmless, message.split("\n")), *([f"  {harmless(hint)}"] if hint else [])]
-    sys.stderr.write("\n".join(lines) + "\n")
+    lines = [*map(plain.harmless, message.split("\n")), *([f"  {plain.harmless(hint)}"] if hint else [])]
+    if sys.stderr.isatty():
+        lines = [plain.paragraph(line.strip(), width(), "  " if line.startswith(" ") else "") for line in lines]
+    streams.tell("\n".join(lines) + "\n")
 
 
 def report_error(error: DpbudgetError) -> int:
