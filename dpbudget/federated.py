@@ -62,6 +62,15 @@ class Federation:
     max_participations: int | None = None
     tree: bool = False
 
+    def __post_init__(self) -> None:
+        if self.clients_per_round > self.clients:
+            per_round = f"{self.clients_per_round:.12g}"
+            raise InputError("clients_per_round", f"{per_round} is above the {self.clients} clients that there are")
+        if self.min_honest is not None and self.min_honest > self.clients_per_round:
+            raise InputError(
+                "min_honest", f"{self.min_honest} is above the {self.clients_per_round:.12g} clients of a round"
+            )
+
     @property
     def rate(self) -> float:
         return self.clients_per_round / self.clients

@@ -52,22 +52,21 @@ class Question:
     def unknown(self) -> str:
         missing = [name for name in UNKNOWNS if getattr(self, name) is None]
         if len(missing) > 1:
-            raise InputError(missing[1], f"is missing, and the {UNKNOWNS[missing[0]]} too", hint="Give all, or all but one with --epsilon E.")
+            raise InputError(
+                missing[1],
+                f"is missing, and the {UNKNOWNS[missing[0]]} too",
+                hint="Give all, or all but one with --epsilon E.",
+            )
         return missing[0] if missing else ""
 
     def federation(self, **found: Any) -> Federation:
         values = {name: getattr(self, name) for name in UNKNOWNS} | found
         clients, per_round = values["clients"], values["clients_per_round"]
-        if per_round > clients:
-            raise InputError("clients_per_round", f"{per_round:g} is above the {clients} clients that there are")
-        federation = Federation(
+        return Federation(
             clients=clients, clients_per_round=per_round, rounds=values["rounds"], noise_multiplier=values["noise_multiplier"],
             noise_at=self.noise_at, min_honest=self.min_honest, sampling=self.sampling, adjacency=self.adjacency,
             max_participations=self.max_participations, tree=self.tree,
         )  # fmt: skip
-        if self.min_honest is not None and self.min_honest > per_round:
-            raise InputError("min_honest", f"{self.min_honest} is above the {per_round:g} clients of a round")
-        return federation
 
 
 def _claimed(federation: Federation) -> list[model.View]:

@@ -143,8 +143,6 @@ def _federated(values: Values, adjacency: Adjacency) -> list[Release]:
     noise_at = NoiseAt(str(values.get("noise_at", NoiseAt.SERVER)))
     sampling = Sampling(str(values.get("sampling", Sampling.POISSON)))
     clients, per_round = _int(values, "clients"), _float(values, "clients_per_round")
-    if per_round > clients:
-        raise InputError("clients_per_round", f"{per_round:g} is above the {clients} clients that there are")
     random_count = sampling is Sampling.POISSON and per_round < clients
     if noise_at is NoiseAt.SHARED and random_count and "min_honest" not in values:
         raise InputError(
