@@ -45,7 +45,7 @@ def report(
     """
     at = delta if delta is not None else state.delta
     if at is None:
-        raise InputError("delta", f"is missing: a {state.tool} state does not hold it", hint="Pass --delta 1e-5.")
+        raise InputError("delta", f"is missing: the state of {state.tool} does not hold it", hint="Pass --delta 1e-5.")
     total = _cost(state, at, tolerance)
     ledger = Ledger.of(state.releases(), state.adjacency)
     tool = reported if reported is not None else _tool_epsilon(state, ledger, at)

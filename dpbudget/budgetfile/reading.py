@@ -50,6 +50,8 @@ def read(path: str | os.PathLike[str]) -> str:
     """The text of a file; line endings and a byte order mark are kept. Raises BudgetFileError."""
     name = os.fspath(path)
     try:
+        if not name:
+            raise ValueError("Path makes the current folder of an empty name")
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
@@ -58,7 +60,7 @@ def read(path: str | os.PathLike[str]) -> str:
             [Problem(name, 0, f"cannot be read: {error.strerror or error}", suggestion=way_out)]
         ) from None
     except ValueError:
-        raise BudgetFileError([Problem(name, 0, "is not a file name")]) from None
+        raise BudgetFileError([Problem(name or "''", 0, "is not a file name")]) from None
     return decode(data, filename=name)
 
 
