@@ -165,7 +165,7 @@ def _deltas(option: DeltaOption, clients: int | None) -> list[float]:
         return [checks.delta(checks.number("delta", option.delta))]
     if clients is None:
         raise InputError(
-            "delta", "is missing, and no number of clients is known to derive it from", hint="Pass --delta 1e-6."
+            "clients", "is missing", hint="Pass --clients N; delta is 1/N^1.1 where --delta gives no other."
         )
     return [derive.default_delta(clients)]
 
