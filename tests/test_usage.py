@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import typer
 
 from dpbudget import budgetfile, checks, files, grid
 from dpbudget.budgetfile import BudgetFileError
-from dpbudget.cli import app, usage
+from dpbudget.cli import app, shell, usage
 from dpbudget.errors import InputError
 
 ROOT: Any = typer.main.get_command(app)
@@ -263,3 +264,23 @@ def test_record_tells_of_the_new_entry_and_of_no_line(
     ran = dpbudget("record", file, *options.split())
     told, hint = ran.err.splitlines()
     assert ran.code == 2 and told.startswith("error: --") and message in told and way_out in hint
+
+
+@pytest.mark.parametrize(("reported", "warned"), [("3.44", False), ("3.42", False), ("3", True), ("4.07", False)])
+def test_import_warns_of_a_reported_epsilon_below_the_proven_one(dpbudget, reported: str, warned: bool) -> None:
+    """Certified: 3.4424 to 3.4425. What a tool prints is rounded."""
+    state = Path(__file__).parent / "data" / "states" / "opacus_rdp.json"
+    ran = dpbudget("import", "opacus", state, "-d", "1e-5", "--reported", reported)
+    assert ran.code == 0 and ("below what is proven" in ran.err) is warned
+
+
+def test_messages_are_broken_into_lines_on_a_terminal_only(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    long, hint = "warning: " + "a word " * 20, "--option-with-a-name " * 5
+    shell.complain(long, hint)
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    shell.complain(long, hint)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 50 and " ".join(" ".join(lines).split()) == " ".join(f"{long} {hint}".split())
+    assert lines[-1].startswith("  --option-with-a-name")

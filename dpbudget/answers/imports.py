@@ -15,10 +15,12 @@ from dpbudget.budgetfile import edit, store
 from dpbudget.errors import InputError
 from dpbudget.importers.imported import CLIPPING_NORM, SENSITIVITY, ImportedState
 from dpbudget.model import Adjacency, Guarantee, Sampling
-from dpbudget.report import Cell, Quantity, Range, Report, Rounding, Table, interval_json
+from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, interval_json
 
 # The orders that Opacus and Flower search when none are given: 1.1 to 10.9, then 12 to 63 (Flower also 128 to 1024).
 FIXED_ORDERS = np.array([1 + x / 10 for x in range(1, 100)] + [float(x) for x in range(12, 64)])
+
+PRINTED = 0.01  # a tool prints two digits or more
 
 
 def _tool_epsilon(state: ImportedState, ledger: Ledger, delta: float) -> float | None:
@@ -96,9 +98,19 @@ def report(
         main=Table(("by", "epsilon"), rows),
         verbatim="" if append is not None else entries_text(state),
         notes=notes,
+        warnings=_below(reported, total),
         status="unbounded" if total.value.upper == math.inf else "ok",
         exit_code=4 if total.value.upper == math.inf else 0,
     )
+
+
+def _below(reported: float | None, total: Guarantee) -> list[Notice]:
+    """A printed number is rounded; what lies further below the proven lower end is not this run's epsilon."""
+    lower = total.value.lower or 0.0
+    if reported is None or reported >= lower * (1 - PRINTED):
+        return []
+    message = f"the reported epsilon {reported:g} lies below what is proven to be spent"
+    return [Notice("reported-below", message, "Is it for another delta, or for a part of the steps?")]
 
 
 def _reading(state: ImportedState) -> str:

@@ -34,7 +34,7 @@ def render(report: Report, style: Style) -> str:
     wide = [any(isinstance(row[i], Range) for row in table.rows) for i in range(len(table.columns))]
     header: list[str] = []
     for name, is_range in zip(table.columns, wide, strict=True):
-        key = name.replace(" ", "_")
+        key = name.replace(" ", "_").replace("%", "percent")
         header += [f"{key}_lower", f"{key}_upper", f"{key}_estimate"] if is_range else [key]
     writer.writerow(header)
     for row in table.rows:

@@ -44,7 +44,9 @@ def check(suffix: str) -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise InputError(
-            "plot", "needs matplotlib, which is not installed", hint="pip install 'dpbudget[plot]'"
+            "plot",
+            "needs matplotlib, which is not installed",
+            hint="Run pip install matplotlib where dpbudget is installed.",
         ) from None
 
 
