@@ -162,14 +162,14 @@ def update_multiplier(multiplier: float, count_std: float) -> float:
     z_update = (z^-2 - (2 sigma_b)^-2)^-1/2, rounded up. Source: Andrew et al. 2021, arXiv:1905.03871, Thm 1.
     """
     checks.positive("clip_count_std", count_std)
-    left = multiplier**-2 - (2 * count_std) ** -2
-    if not left > 0:
+    share = multiplier / 2 / count_std * (1 + 2**-51)  # up, so that what is left errs downwards however little it is
+    if not share < 1:
         raise InputError(
             "clip_count_std",
             f"{count_std:g} spends the whole budget on the clipped count",
             hint=f"It has to be above half the noise multiplier, {multiplier / 2:g}; usual is clients per round / 20.",
         )
-    return float(left**-0.5) * (1 + 2**-50)
+    return multiplier / math.sqrt((1 - share) * (1 + share)) * (1 + 2**-50)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import pytest
 
 from dpbudget import federated as model
@@ -131,6 +132,15 @@ def test_adaptive_clipping(dpbudget) -> None:
         model.update_multiplier(1.0, 0.5)
     run = ("--clients", "100000", "--clients-per-round", "100", "--rounds", "10", "-s", "1", "-d", "1e-6")
     assert "1.0051" in dpbudget("federated", *run, "--clip-count-std", "5").out  # rounded up
+    for multiplier, count_std in ((1e-200, 5.0), (1e-200, 1e-199), (3e-9, 1.6e-9), (1e150, 1e155), (1.0, 0.5 + 1e-12)):
+        with mpmath.workdps(40):
+            exact = mpmath.mpf(multiplier) / mpmath.sqrt(
+                1 - (mpmath.mpf(multiplier) / (2 * mpmath.mpf(count_std))) ** 2
+            )
+            assert exact <= model.update_multiplier(multiplier, count_std) <= exact * (1 + 1e-3)
+    assert dpbudget("federated", *run, "--clip-count-std", "1e-200").code == 2
+    nothing = ("--clients", "1000", "--clients-per-round", "10", "--rounds", "5", "-s", "0", "-d", "1e-6")
+    assert dpbudget("federated", *nothing).code == 4
 
 
 @pytest.mark.parametrize(("sigma", "exact"), [("1.13", 17.6668), ("8.83", 1.6487)])

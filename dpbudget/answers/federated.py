@@ -12,7 +12,7 @@ from dpbudget.accounting import account, solve
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.accounting.solve import Solution, Target
 from dpbudget.answers import cost
-from dpbudget.errors import Infeasible, InputError
+from dpbudget.errors import Infeasible, InputError, NotCertified
 from dpbudget.federated import Federation, LocalTraining, NoiseAt
 from dpbudget.model import Adjacency, Guarantee, Interval, Sampling
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, guarantee_json, interval_json
@@ -154,6 +154,8 @@ def _client_level(question: Question, federation: Federation, accountant: str, t
         against.append((view, answer))
         if not worst or _upper(answer) > _upper(cost.primary(worst)):
             worst = found
+    if not worst and federation.noise_multiplier == 0:
+        raise NotCertified(f"epsilon is unbounded: {account.NO_NOISE}", hint="Pass a --noise-multiplier above 0.")
     if not worst:
         raise InputError("min_honest", "leaves no honest noise in the sum", hint="There is no guarantee to compute.")
     return Level(cost.primary(worst), worst, against)
