@@ -18,10 +18,11 @@ def gaussian(
     """
     missing = [n for n, v in (("epsilon", epsilon), ("delta", delta), ("noise", noise_multiplier)) if v is None]
     if len(missing) != 1:
-        known = 3 - len(missing)
+        known = [n for n in ("epsilon", "delta", "noise") if n not in missing]
+        told = ("none is given", f"{''.join(known)} alone is given", "", "all three are given")[len(known)]
         raise InputError(
-            "epsilon" if known < 2 else "noise_multiplier",
-            f"gaussian takes two of epsilon, delta and noise, and {known} {'is' if known == 1 else 'are'} given",
+            "",
+            f"two of epsilon, delta and noise give the third, and {told}",
             hint="For example: dpbudget gaussian --epsilon 1 --delta 1e-5.",
         )
     sought = missing[0]

@@ -82,9 +82,8 @@ def template(
     unit: str = "example",
 ) -> str:
     """A budget file to start from: a valid one, with one planned release whose noise is to be found."""
-    return TEMPLATE.format(
-        epsilon=toml_value(epsilon), delta=toml_value(delta), adjacency=toml_value(adjacency), unit=toml_value(unit)
-    )
+    given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "unit": unit}
+    return TEMPLATE.format(**{key: f"{key} = {toml_value(value)}".ljust(33) for key, value in given.items()})
 
 
 TEMPLATE = """\
@@ -92,10 +91,10 @@ TEMPLATE = """\
 schema = 1
 
 [budget]
-epsilon = {epsilon}
-delta = {delta}                  # well below 1 / number of records
-adjacency = {adjacency}   # or "replace-one", "zero-out"
-unit = {unit}                # or "client", "user": what is protected
+{epsilon} # what all releases together may cost
+{delta} # well below 1 / number of records
+{adjacency} # add-or-remove-one, replace-one or zero-out
+{unit} # example, client or user: what is protected
 # adaptive = true                 # if what is run depends on earlier outputs (early stopping, "train on")
 
 # One entry for each thing that is published. status = "spent" once it has happened.

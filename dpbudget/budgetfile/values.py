@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,6 +29,17 @@ class Decimal(float):
 
 
 Value = bool | int | float | str
+
+
+def as_typed(text: str) -> int | Decimal:
+    """A number from the command line as the file has it: digit for digit where TOML allows it."""
+    number = checks.number("", text)
+    if number.denominator == 1:
+        return int(number)
+    plain = re.fullmatch(r"\d+(\.\d+)?([eE][+-]?\d+)?", text.strip())
+    return Decimal(plain[0] if plain else repr(float(number)))
+
+
 Values = Mapping[str, Value]
 
 

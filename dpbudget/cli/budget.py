@@ -174,6 +174,7 @@ def init(
     def build() -> Report:
         from dpbudget import budgetfile
         from dpbudget.budgetfile import edit, store
+        from dpbudget.budgetfile.values import as_typed
         from dpbudget.model import Adjacency
         from dpbudget.run import UNITS
 
@@ -181,9 +182,11 @@ def init(
         who = checks.choice("unit", unit, UNITS)
         values: dict[str, Any] = {}
         if epsilon.epsilon is not None:
-            values["epsilon"] = checks.epsilon(checks.number("epsilon", epsilon.epsilon))
+            checks.epsilon(checks.number("epsilon", epsilon.epsilon))
+            values["epsilon"] = as_typed(epsilon.epsilon)
         if delta.delta is not None:
-            values["delta"] = checks.delta(checks.number("delta", delta.delta))
+            checks.delta(checks.number("delta", delta.delta))
+            values["delta"] = as_typed(delta.delta)
         text = edit.template(adjacency=relation, unit=who, **values)
         document = budgetfile.load(text, filename=file)
         store.create(file, text, overwrite=force)

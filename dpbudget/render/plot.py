@@ -38,8 +38,8 @@ FEW = 4
 def check(suffix: str) -> None:
     """Raises InputError for another suffix, or where matplotlib is not installed."""
     if suffix.lower() not in SUFFIXES:
-        raise InputError("plot", f"a file name that ends in {suffix or 'nothing'} is not a picture's",
-                         hint="End it in .svg or .png.")  # fmt: skip
+        wrong = f"can't be drawn as {suffix}" if suffix else "names a file without an ending"
+        raise InputError("plot", wrong, hint="End it in .svg or .png.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
