@@ -5,8 +5,11 @@ The checks stand in contracts.py, the truth in neighbours.py; test_wrong_parts.p
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import random
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 import contracts
@@ -19,12 +22,14 @@ from contracts import ADD, BOUNDS, run, short
 from dpbudget.accounting import account
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.accounting.pairs import dominating_pairs
+from dpbudget.errors import InputError, NotCertified
 from dpbudget.model import (
     ZCDP,
     Adjacency,
     ApproxDP,
     Gaussian,
     GaussianMixture,
+    Guarantee,
     Laplace,
     Mechanism,
     PureDP,
@@ -190,3 +195,57 @@ def test_monotone(name: str) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_keeps_its_side(form: str) -> None:
     contracts.keeps_its_side(form, renderer(form))
+
+
+def extreme(seed: int) -> tuple[Ledger, float]:
+    """A release at the edge of what is taken, and a delta."""
+    draw = random.Random(seed)
+
+    def between(low: float, high: float) -> float:
+        return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+    many = max(1, int(between(1, 1e9)))
+    mechanism, count = draw.choice(
+        [
+            (Gaussian(between(0.02, 1e6)), many),
+            (SampledGaussian(between(0.05, 1e6), between(1e-9, 1)), 1),
+            (SampledGaussian(between(0.3, 30), draw.uniform(0.1, 1)), 1),
+            (RandomizedResponse(draw.choice((2, 3, 1000)), 1 - between(1e-9, 1)), draw.choice((1, 2, 5))),
+            (PureDP(between(1e-6, 30)), draw.choice((1, 10, 100))),
+            (ApproxDP(between(1e-6, 20), between(1e-100, 1e-2)), draw.choice((1, 2, 10))),
+            (ZCDP(between(1e-9, 100)), many % 1000 + 1),
+        ]
+    )
+    adjacency = Adjacency.ZERO_OUT if isinstance(mechanism, RandomizedResponse) else ADD
+    delta = draw.choice((between(1e-100, 0.5), between(1e-12, 1e-2), draw.uniform(1e-3, 0.9)))
+    return Ledger.of([Release(mechanism, count)], adjacency), delta
+
+
+def answers(ask: Callable[..., Guarantee], ledger: Ledger, argument: float, names: Sequence[str]) -> list[Guarantee]:
+    """What every accountant proves, pld first; those without a proof or a finite answer left out."""
+    found = []
+    for name in names:
+        with contextlib.suppress(InputError, NotCertified):
+            found.append(ask(ledger, argument, accountant=name))
+    return found
+
+
+def no_bound_below_the_certificate(ledger: Ledger, delta: float, names: Sequence[str]) -> None:
+    epsilons = answers(account.epsilon, ledger, delta, names)
+    account.cross_check(epsilons)
+    assert epsilons[0].accountant == "pld"
+    upper = epsilons[0].value.upper
+    for epsilon in (0.0, 1.0) if upper is None or math.isinf(upper) else (0.0, 0.7 * upper, upper):
+        account.cross_check(answers(account.delta, ledger, epsilon, names))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_bound_is_below_the_certificate_at_extremes(seed: int) -> None:
+    no_bound_below_the_certificate(*extreme(seed), [name for name in BOUNDS if name != "kov-exact"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_no_bound_is_below_the_certificate_at_a_thousand_extremes(block: int) -> None:
+    for seed in range(12 + 50 * block, 62 + 50 * block):
+        no_bound_below_the_certificate(*extreme(seed), BOUNDS)
