@@ -16,8 +16,9 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpbudget needs Python 3.11 or newer; set PYTHON=")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpbudget needs Python 3.11 or newer; set PYTHON=")'
+	@echo "Setting up $(VENV), once; it takes about half a minute."
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.package: $(BIN)/python pyproject.toml
 	$(BIN)/python $(PIP) --editable .

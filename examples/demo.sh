@@ -14,3 +14,5 @@ run dpbudget steps --epsilon 3 --delta 1e-5 --sigma 1.1 --sampling-rate 0.01
 
 echo; echo "What do the other accountants say of the same run?"
 run dpbudget epsilon --sigma 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5 --accountant all
+
+echo; echo "To go on: . .venv/bin/activate, then dpbudget --help"
