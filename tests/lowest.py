@@ -6,7 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
-BELOW = {"click": "8.0.0"}  # the lowest that the lowest typer takes, where a dependency of a dependency matters
+BELOW = {
+    "click": "8.0.0",  # the lowest that the lowest typer takes
+    "pyparsing": "3.0.9",  # of the lowest matplotlib's time: it warns of what later ones have renamed
+}
 
 
 def constraints() -> dict[str, str]:
