@@ -284,3 +284,11 @@ def test_messages_are_broken_into_lines_on_a_terminal_only(capsys, monkeypatch: 
     lines = capsys.readouterr().err.splitlines()
     assert max(map(len, lines)) <= 50 and " ".join(" ".join(lines).split()) == " ".join(f"{long} {hint}".split())
     assert lines[-1].startswith("  --option-with-a-name")
+
+
+@pytest.mark.parametrize("name", [name for name in ROOT.commands if name != "init"])
+def test_a_command_alone_shows_its_example(dpbudget, name: str) -> None:
+    ran = dpbudget(name)
+    message, hint = ran.err.splitlines()
+    assert ran.code == 2 and message.startswith("error: ")
+    assert hint.startswith(f"  For example: dpbudget {name} ")

@@ -107,6 +107,8 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(code, int) and code:
             sys.exit(code)
     except DpbudgetError as error:
+        if len(words) == 1 and words[0] in root.commands:  # nothing was given: one missing value says too little
+            error.hint = usage.example(root.commands[words[0]])
         sys.exit(shell.report_error(error))
     except KeyboardInterrupt:
         shell.complain("interrupted")

@@ -67,26 +67,36 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     return out
 
 
+def example(command: Any) -> str:
+    """The first example of a command's help."""
+    return f"For example: {paragraphs(command.help or '')[1][0][0]}"
+
+
+def more(name: str) -> str:
+    return f"Run {PROGRAM} {name + ' ' if name else ''}--help."
+
+
 def complaint(error: Any, root: Any, arguments: Sequence[str]) -> tuple[str, str]:
     """(what is wrong, what to type) of an error of the parser's."""
     name = next((word for word in arguments if word in root.commands), "")
     command = root.commands.get(name, root)
     called = f"{PROGRAM} {name}".rstrip()
-    more = f"Run {called} --help."
     if hasattr(error, "possibilities"):
-        return f"{error.option_name} is no option of {called}", _instead(error.option_name, name, root) or more
+        return f"{error.option_name} is no option of {called}", _instead(error.option_name, name, root) or more(name)
     if hasattr(error, "option_name"):
-        return _value(error.option_name, command, more)
+        return _value(error.option_name, command, more(name))
     if getattr(error, "param", None) is not None:
         missing = error.param.metavar or error.param.name.upper()
-        return f"{missing} is missing", f"For example: {paragraphs(command.help or '')[1][0][0]}"
+        return f"{missing} is missing", example(command)
     if command is root:
         typed = next((word for word in arguments if not word.startswith("-")), "")
-        return f"{typed!r} is no command", _command(typed, root) or more
+        return f"{typed!r} is no command", _command(typed, root) or more(name)
     extra = [text for found in re.findall(r"\(([^()]+)\)$", str(error.format_message())) for text in found.split()]
     takes = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
     rule = f"{called} takes {' '.join(takes)} alone" if takes else "Every value follows its option, --name value"
-    return f"{' '.join(extra)!r} stands without an option", _listed(extra, arguments, command) or f"{rule}. {more}"
+    return f"{' '.join(extra)!r} stands without an option", _listed(
+        extra, arguments, command
+    ) or f"{rule}. {more(name)}"
 
 
 def misread(arguments: Sequence[str], root: Any) -> tuple[str, str] | None:
