@@ -51,7 +51,9 @@ GRID = np.array([-1.5, -0.3, -0.02, 0.0, 0.001, 0.003, 0.01, 0.03, 0.09, 0.2, 0.
 
 
 def short(value: object) -> str:
-    """For the names of tests."""
+    """For the names of tests; no address in memory, which would differ between the processes that run them."""
+    if callable(value):
+        return str(value.__name__)
     return str(value) if isinstance(value, Adjacency) else repr(value).replace("noise_multiplier=", "")[:60]
 
 

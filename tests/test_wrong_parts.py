@@ -151,6 +151,7 @@ def off(**factors: float) -> contracts.Dominating:
         changed = {name: getattr(mechanism, name) * factor for name, factor in factors.items()}
         return dict(dominating_pairs(dataclasses.replace(mechanism, **changed), adjacency))
 
+    dominating.__name__ = "-".join(f"{name} x {factor}" for name, factor in factors.items())
     return dominating
 
 
