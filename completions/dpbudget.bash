@@ -240,7 +240,7 @@ _dpbudget_command() {
         esac
         ;;
     'dpbudget risk')
-        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -e --epsilon --fpr --prior --failure --baseline --floor --target-advantage --target-tpr --at-fpr -h --help'
+        options='-s --noise-multiplier --sigma -q --sampling-rate -b --batch-size -n --dataset-size -t --steps -E --epochs -C --clip-norm --noise-std --noise-on --devices --accumulate --loader --history --sampling --adjacency --unit --group-size --max-batch --microbatches -d --delta --plot -f --format --json -o --output --digits -v --explain --verbose --quiet -e --epsilon --fpr --prior --failure --reconstruction-baseline --floor --target-advantage --target-tpr --at-fpr -h --help'
         flags='--microbatches --json -v --explain --verbose --quiet -h --help'
         case ${2-} in
         --noise-on) one='sum mean' ;;

@@ -531,7 +531,7 @@ complete -c dpbudget -n '__dpbudget_at dpbudget risk' -s e -l epsilon -x -d 'Ins
 complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l fpr -x -d 'False-positive rates: a list a,b,c. Default 0.001,0.01.'
 complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l prior -x -d 'Belief before the output that the record took part. Default 0.5.'
 complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l failure -x -d 'Share of outputs that the posterior may exceed. Default: delta.'
-complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l baseline -x -d 'Reconstruction success without the output. Default 0.1.'
+complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l reconstruction-baseline -x -d 'Chance to reconstruct a record without the output. Default 0.1.'
 complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l floor -x -d 'delta above which the Gaussian mu has to hold. Default 1e-5.'
 complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l target-advantage -x -d 'Solve for the one of noise, steps, rate that is left out.'
 complete -c dpbudget -n '__dpbudget_at dpbudget risk' -l target-tpr -x -d 'The same, for a TPR at --at-fpr.'

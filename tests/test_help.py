@@ -79,3 +79,15 @@ def test_what_a_command_refuses_is_not_in_its_help() -> None:
     assert hidden("record") == {field.name for field in dataclasses.fields(RunOptions)} - set(RUN_KEYS)
     assert {"noise_multiplier", "noise_std"} <= hidden("sigma") and {"steps", "epochs"} <= hidden("steps")
     assert {"sampling_rate", "batch_size", "epochs"} <= hidden("rate") and not hidden("epsilon")
+
+
+def test_an_option_takes_the_same_kind_of_value_everywhere() -> None:
+    """One name for one meaning: what stands for the value shows it, where it is more than a number or a name."""
+    kinds: dict[str, set[str]] = {}
+    for command in ROOT.commands.values():
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                kind = "" if parameter.is_flag else parameter.metavar.rstrip("S")
+                for option in parameter.opts:
+                    kinds.setdefault(option, set()).add("NAME" if "|" in kind and option == "--sampling" else kind)
+    assert {option for option, found in kinds.items() if len(found) > 1} == set()

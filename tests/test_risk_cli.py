@@ -76,7 +76,7 @@ def test_gdp_summary_at_the_floor(dpbudget) -> None:
 
 def test_every_interval_is_below_what_epsilon_delta_says(dpbudget) -> None:
     """The curve of a run lies above that of its own (epsilon, delta); both ends count, in the guarantee's direction."""
-    found = risk(dpbudget, *RUN, "--fpr", "1e-6,0.3,0.9", "--prior", "0.2", "--baseline", "0.01")
+    found = risk(dpbudget, *RUN, "--fpr", "1e-6,0.3,0.9", "--prior", "0.2", "--reconstruction-baseline", "0.01")
     for entry in (found["advantage"], found["posterior"], found["reconstruction"], *found["tpr"]):
         assert entry["lower"] <= entry["upper"] <= entry["from_epsilon_delta"] * (1 + 1e-9)
     error = found["bayes_error"]

@@ -32,8 +32,9 @@ def risk(
     failure: Annotated[
         Text, _number("--failure", help="Share of outputs that the posterior may exceed. Default: delta.")
     ] = None,
-    baseline: Annotated[
-        Text, _number("--baseline", help="Reconstruction success without the output. Default 0.1.")
+    reconstruction_baseline: Annotated[
+        Text,
+        _number("--reconstruction-baseline", help="Chance to reconstruct a record without the output. Default 0.1."),
     ] = None,
     floor: Annotated[
         Text, _number("--floor", help="delta above which the Gaussian mu has to hold. Default 1e-5.")
@@ -57,7 +58,8 @@ def risk(
     """
 
     def build() -> Report:
-        odds, guess, least = share("prior", prior, 0.5), share("baseline", baseline, 0.1), share("floor", floor, 1e-5)
+        odds, least = share("prior", prior, 0.5), share("floor", floor, 1e-5)
+        blind = share("reconstruction_baseline", reconstruction_baseline, 0.1)
         rare = None if failure is None else share("failure", failure)
         fprs = _fprs(fpr)
         target = _target(target_advantage, target_tpr, at_fpr)
@@ -72,7 +74,7 @@ def risk(
         digits = shell.digits_of(output)
         from dpbudget.answers import risk as answers
 
-        asked = answers.Asked(at, fprs, odds, rare or at, guess, least)
+        asked = answers.Asked(at, fprs, odds, rare or at, blind, least)
         if resolved is None:
             return answers.alone(shell.epsilon_of(epsilon), asked, run.unit)
         if target is None:
