@@ -41,7 +41,7 @@ def entry(name: str, mechanism: str, given: Mapping[str, Any], pairs: Sequence[s
     for pair in pairs:
         key, mark, text = pair.partition("=")
         if not mark or not key.strip():
-            raise InputError("set", f"{pair!r} is not KEY=VALUE")
+            raise InputError("set", f"{pair!r} is not KEY=VALUE", hint="For example: --set scale=20.")
         values[key.strip()] = text.strip() if key.strip() in TEXT_KEYS else _toml_number("set", text)
     return {"name": name, "status": "spent", "mechanism": mechanism, **values}
 

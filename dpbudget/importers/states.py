@@ -40,7 +40,11 @@ def opacus(path: str | os.PathLike[str]) -> ImportedState:
     file = Path(path)
     state = next((found for root in _roots(file) if (found := _with_history(root)) is not None), None)
     if state is None:
-        raise InputError("", f"{shown(file)} holds no accountant state with a history")
+        raise InputError(
+            "",
+            f"{shown(file)} holds no accountant state with a history",
+            hint="Save privacy_engine.accountant.state_dict(), as JSON or in a checkpoint.",
+        )
     history = _plain(state["history"])
     if not isinstance(history, list | tuple) or not history:
         raise InputError("", f"{shown(file)}: the history is empty")
@@ -168,7 +172,8 @@ def _json(path: Path) -> Any:
         return json.loads(data.decode("utf-8-sig"), parse_float=Decimal, parse_constant=Decimal)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error)[:100])
-        raise InputError("", f"{shown(path)} is not JSON: {reason}") from None
+        way_out = f"For a CSV: dpbudget import csv {shown(path)}." if path.suffix == ".csv" else ""
+        raise InputError("", f"{shown(path)} is not JSON: {reason}", hint=way_out) from None
 
 
 def _plain(value: object) -> object:
