@@ -16,13 +16,13 @@ from functools import cached_property
 
 from dpbudget.accounting import approxcurve, gdpsummary, tradeoff
 from dpbudget.accounting.account import Ledger, Parallel
-from dpbudget.accounting.profiles import ledger_profiles
+from dpbudget.accounting.profiles import ledger_profiles, upper_only
 from dpbudget.accounting.search import DecimalGrid, crossing, least, most
 from dpbudget.accounting.solve import LEAST_RATE, LEAST_SIGMA, MOST_SIGMA
 from dpbudget.accounting.tradeoff import Curve, Point, Profile, largest
 from dpbudget.checks import MAX_STEPS
 from dpbudget.errors import Infeasible, InputError, NotCertified
-from dpbudget.model import Interval
+from dpbudget.model import Adjacency, Interval
 
 Account = Ledger | Parallel
 
@@ -37,15 +37,30 @@ class RiskCurves:
     """
 
     def __init__(self, account: Account) -> None:
-        self.profiles, self.attained = ledger_profiles(account)
+        self._known, self.attained = ledger_profiles(account)
 
     @classmethod
     def of(cls, account: Account | RiskCurves) -> RiskCurves:
         return account if isinstance(account, RiskCurves) else cls(account)
 
+    @classmethod
+    def covering(cls, profile: Profile) -> RiskCurves:
+        """Those of any mechanism whose delta has this one as its largest, in both directions."""
+        curves = cls(Ledger.of([], Adjacency.ADD_OR_REMOVE_ONE))
+        curves._known = {"both": profile}
+        return curves
+
+    @cached_property
+    def profiles(self) -> dict[str, Profile]:
+        return {name: self._shown(profile) for name, profile in self._known.items()}
+
     @cached_property
     def all(self) -> Profile:
-        return largest(list(self.profiles.values()))
+        # lower ends are dropped after this: they tell which direction need not be known any better
+        return self._shown(largest(list(self._known.values())))
+
+    def _shown(self, profile: Profile) -> Profile:
+        return profile if self.attained else upper_only(profile)
 
     @cached_property
     def both(self) -> Curve:
@@ -120,7 +135,7 @@ def posterior(account: Account | RiskCurves, prior: float, failure: float) -> Po
     curves = RiskCurves.of(account).directed.values()
 
     def tail(epsilon: float, side: int) -> float:
-        return max(curve.tail(epsilon)[side] for curve in curves)
+        return max(curve.tail(epsilon, failure)[side] for curve in curves)
 
     upper = _first(lambda e: tail(e, 1) <= failure)
     lower = _last(lambda e: tail(e, 0) > failure, upper)

@@ -10,12 +10,13 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.special import ndtr, ndtri
 
 from dpbudget import risk
-from dpbudget.accounting import approxcurve, gaussian, tradeoff
+from dpbudget.accounting import allocation, approxcurve, gaussian, profiles, sampling, tradeoff
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.gdpsummary import gdp_summary
+from dpbudget.accounting.pairs import GroupRemove, SampledGaussianRemove
 from dpbudget.accounting.profiles import SharedDelta
 from dpbudget.errors import ContradictionError, InputError, NotCertified
-from dpbudget.model import Adjacency, ApproxDP, Gaussian, Laplace, Release, SampledGaussian
+from dpbudget.model import Adjacency, ApproxDP, Gaussian, Laplace, Release, SampledGaussian, Sampling
 from dpbudget.montecarlo import Canary
 
 
@@ -167,12 +168,138 @@ def test_shared_sums_stay_inside_what_is_asked_apart() -> None:
         apart = lattice.certify_delta(parts, epsilon)
         assert max(low, apart.lower) <= min(high, apart.upper)
         assert high - low <= 1e-5 * high
-    assert len(shared.built) < 6
+    assert len(shared.sums) < 6
 
 
 def test_beyond_the_largest_loss_of_the_add_direction() -> None:
     shared = SharedDelta(ledger(1.0, 0.01, 100).directions["add"])
     assert shared(1.02)[1] < 1e-290  # 100 steps lose at most 1.005
+
+
+@pytest.mark.parametrize(("sigma", "rate", "steps"), [(1.0, 0.01, 1000), (4.0, 0.02, 100_000), (9.4, 0.328, 2000)])
+def test_lattices_alone_agree_with_fourier_sums(
+    sigma: float, rate: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for parts in ledger(sigma, rate, steps).directions.values():
+        sums, lattices = SharedDelta(parts), SharedDelta(parts)
+        for epsilon in (0.0, 0.01, 0.2, 0.7, 1.5, 3.0):
+            exact = sums.ends(epsilon, 1e-12)
+            with monkeypatch.context() as patched:
+                patched.setattr(profiles, "MOST_SUMS", 0)
+                low, high = lattices.ends(epsilon, 1e-12)
+            assert low <= exact[1]
+            assert high >= exact[0]
+            assert high - low <= 1e-3 * high + 1e-12
+        assert not lattices.sums
+        assert len(lattices.lattices) <= 4
+
+
+def test_a_group_of_one_is_a_record_and_larger_groups_cost_more() -> None:
+    record = SharedDelta([(SampledGaussianRemove(1.0, 0.02), 40)])
+    groups = [SharedDelta([(GroupRemove(1.0, 0.02, size), 40)]) for size in (1, 2, 3)]
+    for epsilon in (0.0, 0.3, 1.0, 2.5):
+        ends = [group(epsilon) for group in groups]
+        single = record(epsilon)
+        assert max(single[0], ends[0][0]) <= min(single[1], ends[0][1])
+        assert ends[0][1] < ends[1][0]
+        assert ends[1][1] < ends[2][0]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "steps", "adjacency", "interval"),
+    [
+        (SampledGaussian(0.8, 0.05), 50, Adjacency.REPLACE_ONE, 2e-3),
+        (SampledGaussian(1.0, 1e-5), 1000, Adjacency.ADD_OR_REMOVE_ONE, 1e-5),
+        (SampledGaussian(0.5, 1e-3), 10, Adjacency.ADD_OR_REMOVE_ONE, 2e-3),
+    ],
+)
+def test_rough_runs_against_another_tool(
+    mechanism: SampledGaussian, steps: int, adjacency: Adjacency, interval: float
+) -> None:
+    """Ours between their optimistic and their pessimistic curve, up to the 1e-12 that their transforms lose."""
+    found = risk.RiskCurves(Ledger.of([Release(mechanism, steps)], adjacency)).all
+    relation = "REPLACE_ONE" if adjacency is Adjacency.REPLACE_ONE else "ADD_OR_REMOVE_ONE"
+    below, above = (
+        privacy_loss_distribution.from_gaussian_mechanism(
+            mechanism.noise_multiplier,
+            sampling_prob=mechanism.sampling_rate,
+            value_discretization_interval=interval,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+            neighboring_relation=getattr(privacy_loss_distribution.NeighborRel, relation),
+        ).self_compose(steps)
+        for pessimistic in (False, True)
+    )
+    epsilons = [0.0, 1e-4, 0.01, 0.1, 0.5, 1.0, 2.0, 4.0]
+    for epsilon, least, most in zip(
+        epsilons, below.get_delta_for_epsilon(epsilons), above.get_delta_for_epsilon(epsilons), strict=True
+    ):
+        low, high = found.at(epsilon, 1e-12)
+        assert low <= most + 1e-12
+        assert high >= least - 1e-12
+        assert high - low <= 2e-3 * high + 1e-12
+
+
+def test_an_epoch_in_bins_against_its_own_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "CURVE_MESHES", (0.04,))
+    bins = SampledGaussian(2.0, 0.25, sampling=Sampling.BALLS_IN_BINS, dataset_size=1000)
+
+    def curves_of(steps: int) -> risk.RiskCurves:
+        return risk.RiskCurves(Ledger.of([Release(bins, steps)], Adjacency.ADD_OR_REMOVE_ONE))
+
+    curves = curves_of(12)
+    assert curves.attained
+    for epsilon in (0.0, 0.5, 1.5):
+        apart = allocation.delta(2.0, 4, 3, epsilon, mesh=0.04)
+        low, high = curves.all.at(epsilon)
+        assert low <= apart.upper
+        assert high >= apart.lower
+        assert high - low <= 0.05 * high
+    # 10 steps finish two epochs and begin a third: from above three, from below two
+    begun = curves_of(10).all.at(0.5)
+    assert begun[0] == pytest.approx(curves_of(8).all.at(0.5)[0], rel=1e-4)
+    assert begun[1] == pytest.approx(curves.all.at(0.5)[1], rel=1e-4)
+    # and where not even one is finished nothing is proven below
+    assert risk.advantage(curves_of(3)).lower == 0.0 < risk.advantage(curves_of(3)).upper
+
+
+def test_a_delta_that_is_ignored_need_not_be_sharp() -> None:
+    asked: list[float] = []
+
+    def rough(epsilon: float, ignore: float) -> tradeoff.Ends:
+        asked.append(ignore)
+        return 0.0, min(1e-3, 0.9 * ignore)
+
+    profile = tradeoff.Profile(lambda epsilon: (1e-4, 2e-4), rough)
+    assert profile.at(1.0, 1e-6) == (0.0, 0.9e-6)
+    assert profile.at(1.0, 1e-5) == (0.0, 0.9e-6)  # still good enough, and not asked again
+    assert profile.points()[0].size == 0
+    assert profile.at(1.0) == (1e-4, 2e-4)
+    assert profile.at(1.0, 1e-6) == (1e-4, 2e-4)
+    assert asked == [1e-6]
+
+
+def test_upper_ends_need_no_lower_ones() -> None:
+    """Without lower ends the tail is bounded by Markov: delta(x) >= (1 - e^{x - epsilon}) P(L > epsilon)."""
+    blind = profiles.upper_only(gaussian_profile(1.0))
+    seen, unseen = (tradeoff.Curve(one, one) for one in (gaussian_profile(1.0), blind))
+    for epsilon in (1.0, 3.0):
+        exact = float(ndtr(0.5 - epsilon))
+        assert unseen.tail(epsilon)[0] == 0.0
+        assert exact <= unseen.tail(epsilon)[1] <= gaussian.delta(epsilon - 0.7, 1.0) / -math.expm1(-0.7) * (1 + 1e-9)
+    assert unseen.point(0.01).tpr[1] == pytest.approx(seen.point(0.01).tpr[1], rel=1e-6)
+    assert unseen.point(0.01).tpr[0] == 0.01
+
+
+def test_gdp_summary_where_e_to_the_epsilon_overflows() -> None:
+    def exact(epsilon: float) -> float:
+        return 0.5 * gaussian.delta(epsilon, 1 / 40)
+
+    mu = gdp_summary(tradeoff.Profile(lambda e: (exact(e) * (1 - 1e-9), exact(e) * (1 + 1e-9))), 1e-5)
+    assert mu[0] <= mu[1] < 40.0
+    for epsilon in np.linspace(0.0, 960.0, 200):
+        if exact(float(epsilon)) >= 1e-5:
+            assert gaussian.delta(float(epsilon), 1 / mu[1]) >= exact(float(epsilon)) * (1 - 1e-9)
 
 
 def test_sampled_run_against_a_simulated_attack(run: risk.RiskCurves) -> None:

@@ -191,6 +191,52 @@ def test_far_ends_of_the_range(dpbudget) -> None:
     )
 
 
+ROUGH = {
+    "rare": "-s 1 -q 1e-5 -t 1000 -d 1e-5",
+    "replaced": "-s 2 -q 0.05 -t 500 -d 1e-5 --adjacency replace-one",
+    "group": "-s 4 -q 0.01 -t 100 -d 1e-5 --group-size 3",
+    "cut": "-s 2 -b 100 -n 10000 -t 100 -d 1e-5 --max-batch 130 --adjacency replace-one",
+    "bins": "-s 1 -b 50 -n 100 -E 2 -d 1e-5 --sampling balls-in-bins",
+}
+ROUGH_AND_LONG = {
+    "two steps": "-s 1 -q 0.01 -t 2 -d 1e-5",
+    "few steps": "-s 0.5 -q 0.001 -t 10 -d 1e-5",
+    "group of two": "-s 1 -q 0.01 -t 1000 -d 1e-5 --group-size 2",
+    "group of sixteen": "-s 4 -q 0.01 -t 1000 -d 1e-5 --group-size 16",
+    "little noise, replaced": "-s 0.6 -q 0.001 -t 10000 -d 1e-6 --adjacency replace-one",
+    "million steps, replaced": "-s 1 -q 0.01 -t 1000000 -d 1e-5 --adjacency replace-one",
+    "cut, added": "-s 1 -b 100 -n 10000 -t 1000 -d 1e-5 --max-batch 120",
+    "cut, zeroed out": "-s 1 -b 100 -n 10000 -t 1000 -d 1e-5 --max-batch 150 --adjacency zero-out",
+    "little noise": "-s 0.05 -q 0.01 -t 1000 -d 1e-5",
+    "rarest": "-s 1 -q 1e-9 -t 1000 -d 1e-5",
+    "tiny delta": "-s 1 -q 0.01 -t 1000 -d 1e-100",
+    "shuffled": "-s 1 -b 10 -n 1000 -E 5 -d 1e-5 --sampling shuffle --adjacency zero-out",
+    "bins of a thousand": "-s 0.5 -b 10 -n 10000 -E 3 -d 1e-5 --sampling balls-in-bins",
+}
+
+
+def check_rough(dpbudget, line: str) -> None:
+    ran = dpbudget("risk", *line.split(), "--json", "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    found = ran.json["result"]
+    attained = "upper-ends-only" not in [notice["code"] for notice in ran.json["warnings"]]
+    for entry in (found["advantage"], *found["tpr"], found["reconstruction"]):
+        assert 0 <= entry["lower"] <= entry["upper"] <= min(1.0, entry["from_epsilon_delta"] * (1 + 1e-6))
+        if attained:
+            assert entry["upper"] - entry["lower"] <= 0.02 * entry["upper"]
+
+
+@pytest.mark.parametrize("name", ROUGH)
+def test_runs_that_only_lattices_cover(dpbudget, name: str) -> None:
+    check_rough(dpbudget, ROUGH[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROUGH_AND_LONG)
+def test_more_runs_that_only_lattices_cover(dpbudget, name: str) -> None:
+    check_rough(dpbudget, ROUGH_AND_LONG[name])
+
+
 def test_shuffled_batches_show_the_guarantee_only(dpbudget) -> None:
     ran = dpbudget(
         "risk", "--sampling", "shuffle", "-s", "1", "-b", "10", "-n", "100", "-E", "1", "-d", "1e-5", "--json"
@@ -228,9 +274,9 @@ def test_shuffled_batches_show_the_guarantee_only(dpbudget) -> None:
         ("-e 8 -d 1e-5 --target-advantage 0.1", "error: --epsilon: has no noise", "Describe a run"),
         ("-e 8", "error: --delta: is missing", "--delta 1e-5"),
         (
-            "-s 1 -b 10 -n 100 -E 1 -d 1e-5 --sampling balls-in-bins",
-            "error: --sampling: a balls-in-bins",
-            "Use --sampling",
+            "-s 1 -b 10 -n 100 -E 1 -d 1e-5 --sampling balls-in-bins --adjacency replace-one",
+            "error: --adjacency: no bound is proven for balls in bins",
+            "Use --adjacency",
         ),
         ("-s 0 -q 0.1 -d 1e-5 --target-advantage 0.1", "error: without noise", "above 0"),
     ],

@@ -180,6 +180,12 @@ class Composition:
     loss_error: float
     infinite: float
 
+    @property
+    def noise(self) -> float:
+        """Error of sum m(s) g(s) at any epsilon: of the FFT, and by what lies outside of the window."""
+        gmax = float(np.exp(log_gmax(self.lam)))
+        return self.entry_error * (gmax + 1 / (self.step * self.lam * (1 + self.lam))) + OUTSIDE_MASS * gmax
+
     def table(self, side: int, reference: float) -> Table:
         """The finite part of delta at the lattice points >= 0, bounded from above (side 1) or below (side -1)."""
         lam, h = self.lam, self.step
@@ -190,14 +196,12 @@ class Composition:
         s = np.asarray(self.offset + h * (self.first + np.arange(start, max(stop, start + 1))), dtype=np.float64)
         mass = self.mass[start : start + s.size]
         gap = s - reference
-        gmax = float(np.exp(log_gmax(lam)))
-        noise = self.entry_error * (gmax + 1 / (h * lam * (1 + lam))) + OUTSIDE_MASS * gmax
         with np.errstate(under="ignore"):
             weight = np.exp(-lam * gap)
             head = np.cumsum((mass * weight)[::-1])[::-1]
             fall = falling_sums(mass * weight, h)
             size = np.cumsum((np.abs(mass) * weight)[::-1])[::-1]
-            error = weight * noise + size * (4 * ROUND * s.size + 1e-13)
+            error = weight * self.noise + size * (4 * ROUND * s.size + 1e-13)
             value = head - fall + side * error
         return Table(s, head, fall, error, value, self.log_total - lam * reference)
 
@@ -330,8 +334,8 @@ def evaluate(composition: Composition, epsilon: float, side: int) -> float:
         value = float(table.error[-1]) if side > 0 else 0.0
     else:
         noise = float(table.error[max(j - 1, 0)])
-        if j == 0:  # error grows to the left
-            noise *= float(np.exp(min(composition.lam * (float(table.s[0]) - point), 700.0)))
+        if j == 0:  # left of the window that of what lies outside grows, to this
+            noise += composition.noise
         value = float(table.head[j]) - float(np.exp(point - table.s[j])) * float(table.fall[j]) + side * noise
     finite = max(value, 0.0) * float(np.exp(table.log_scale + side * composition.relative_error))
     if not np.isfinite(finite):

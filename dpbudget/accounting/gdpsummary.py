@@ -10,16 +10,16 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpbudget.accounting.tradeoff import Array, Ends, Profile
+from dpbudget.accounting.tradeoff import NEGLIGIBLE, Array, Ends, Profile
 from dpbudget.errors import InputError, NotCertified
 
 
 def gaussian_delta(mu: Array | float, epsilon: Array) -> tuple[Array, Array]:
-    """(delta, slope in e^epsilon) of mu-GDP, nearest values; relative error below 1e-13 (1 + 1 / mu)."""
+    """(delta, log of minus its slope in e^epsilon) of mu-GDP, nearest values; relative error below 1e-13 (1 + 1 / mu)."""
     a = log_ndtr(mu / 2 - epsilon / mu)
     b = log_ndtr(-mu / 2 - epsilon / mu)
     with np.errstate(under="ignore"):
-        return np.exp(a) * -np.expm1(np.minimum(epsilon + b - a, 0.0)), -np.exp(b)
+        return np.exp(a) * -np.expm1(np.minimum(epsilon + b - a, 0.0)), b
 
 
 def gaussian_mu(delta: Array, epsilon: Array) -> Array:
@@ -55,14 +55,15 @@ def gdp_summary(profile: Profile, floor: float, *, tolerance: float = 1e-5, budg
         safe &= low > 0.0
         if safe.any():
             lower = max(lower, float(gaussian_mu(low[safe], epsilon[safe]).max()) * (1 - 1e-9))
-        wanted = (lower or float(gaussian_mu(high, epsilon).max())) * (1 + tolerance)
-        open_cells = np.flatnonzero((_lack(wanted, epsilon, high) > 0.0) & (np.diff(epsilon) > 1e-4 * tolerance * end))
+        wanted = float(gaussian_mu(high, epsilon).max()) * (1 + tolerance)
+        missed = ~(_lack(wanted, epsilon, high) <= 0.0)
+        open_cells = np.flatnonzero(missed & (np.diff(epsilon) > 1e-4 * tolerance * end))
         if open_cells.size == 0 or epsilon.size + open_cells.size > budget:
             break
         for j in open_cells:
             profile.at(float(epsilon[j] + epsilon[j + 1]) / 2)
     mu, step = float(gaussian_mu(high, epsilon).max()), tolerance / 64
-    while np.any(_lack(mu, epsilon, high) > 0.0):
+    while not np.all(_lack(mu, epsilon, high) <= 0.0):
         mu, step = mu * (1 + step), step * 1.3
         if not mu < 1e9:
             raise NotCertified("no Gaussian was shown to cover the curve")
@@ -74,23 +75,25 @@ def _lack(mu: float, epsilon: Array, high: Array) -> Array:
 
     In a cell mu-GDP is above its two tangents; their maximum is compared with the chord at both ends and at the kink.
     """
-    y = np.exp(epsilon)
-    width = np.diff(y)
-    value, slope = gaussian_delta(mu, epsilon)
+    # in each cell e^epsilon is measured in units of its right end, since it may overflow
+    width = -np.expm1(-np.diff(epsilon))
+    value, log_slope = gaussian_delta(mu, epsilon)
     guard = 1e-11 + 1e-13 / mu
-    v, s = value * (1 - guard), slope * (1 + guard)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cross = np.where(s[1:] > s[:-1], (v[1:] - v[:-1] - s[1:] * width) / (s[:-1] - s[1:]), 0.0)
-    cross = np.clip(cross, 0.0, width)
-    chord = high[:-1] + (high[1:] - high[:-1]) * cross / width
-    kink = np.maximum(v[:-1] + s[:-1] * cross, v[1:] + s[1:] * (cross - width))
+    v = value * (1 - guard)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        left = -np.exp(log_slope[:-1] + epsilon[1:]) * (1 + guard)
+        right = -np.exp(log_slope[1:] + epsilon[1:]) * (1 + guard)
+        cross = np.where(right > left, (v[1:] - v[:-1] - right * width) / (left - right), 0.0)
+        cross = np.clip(cross, 0.0, width)
+        chord = high[:-1] + (high[1:] - high[:-1]) * cross / width
+        kink = np.maximum(v[:-1] + left * cross, v[1:] + right * (cross - width))
     return np.asarray(np.maximum.reduce((chord - kink, high[:-1] - v[:-1], high[1:] - v[1:])), dtype=np.float64)
 
 
 def _floor_crossing(profile: Profile, floor: float) -> Ends:
     """(shown, end): delta >= floor is proven up to `shown` (-1: nowhere), delta <= floor at `end`; close to each other."""
     inside, outside = 0.0, 1.0
-    while profile.at(outside)[1] > floor:
+    while profile.at(outside, NEGLIGIBLE * floor)[1] > floor:
         inside, outside = outside, 2.0 * outside
         if outside > 1e6:
             raise NotCertified("delta does not fall to the floor", hint="Choose a floor above the mass at infinity.")

@@ -19,9 +19,9 @@ from dpbudget.accounting.convolve import (
     window,
 )
 from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
-from dpbudget.accounting.fourier import is_atomic, tail_level
+from dpbudget.accounting.fourier import chernoff_log_delta, is_atomic, tail_level
 from dpbudget.accounting.pair import Array, Pair
-from dpbudget.accounting.quadrature import first_panels, place_nodes
+from dpbudget.accounting.quadrature import Nodes, first_panels, place_nodes
 from dpbudget.accounting.tilted import find_tilt, tilt_nodes
 
 Parts = Sequence[tuple[Pair, int]]
@@ -30,6 +30,10 @@ MAX_MESHES = 5
 LOG_UNIMPORTANT = -37.0
 """Losses l with e^{lam l} below e^this / T of the one-step moment are not resolved."""
 FIRST_CELLS = 1500
+TABLE_POINTS = 2**19
+TABLE_CELLS = 2**17
+TABLE_TERMS = 2**22
+"""Cells, times the members of a group: each of them is a term of the loss."""
 PROBES = 69  # 1.5^68 1e-12 is just below 1
 
 
@@ -92,22 +96,37 @@ def _refine(
     """
     nodes = [place_nodes(pair, n, first_panels(pair, log_tail)) for pair, n in parts]
     lam = find_tilt(nodes, log_delta, epsilon)
-    unimportant = LOG_UNIMPORTANT - float(np.log(sum(n for _, n in parts)))
     log_moment = sum(n * tilt_nodes(part, lam).log_moment for part, (_, n) in zip(nodes, parts, strict=True))
     around = epsilon if log_delta is None else (log_moment - log_delta + float(log_gmax(lam))) / lam
     scale = tolerance * max(around or 0.0, 0.0)
-    floors = [(tilt_nodes(part, lam).log_moment + unimportant) / lam for part in nodes]
+    floors = _floors(nodes, lam)
     unit = common_unit(parts)
     total = sum(n for _, n in parts)
     coarse = 0.0
     if scale > 0:  # the expected width is about T (1 + lam) h^2 / 4
         coarse = float(np.sqrt(2 * scale / total / (1 + lam)))
-    step = _snapped(max(_span(parts, log_tail, floors) / FIRST_CELLS, coarse), unit)
+    step = max(_span(parts, log_tail, floors) / FIRST_CELLS, coarse)
     if unit > 0 and all(is_atomic(pair) for pair, _ in parts):
         step = unit
+    return _finer(parts, log_tail, goal, lam, floors, step, MAX_POINTS, MAX_CELLS)
+
+
+def _finer(
+    parts: Parts,
+    log_tail: float,
+    goal: Callable[[_Mesh], float],
+    lam: float,
+    floors: Sequence[float],
+    first: float,
+    most_points: int,
+    most_cells: int,
+) -> _Mesh:
+    """From the step `first` on; as `_refine`."""
+    unit = common_unit(parts)
+    step = _snapped(first, unit)
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)
-        target, finest = goal(mesh), max(_finest(mesh), mesh.step * mesh.cells / MAX_CELLS)
+        target, finest = goal(mesh), max(_finest(mesh, most_points), mesh.step * mesh.cells / most_cells)
         fits = finest <= mesh.step
         if fits and mesh.predicted <= target:
             break
@@ -118,10 +137,16 @@ def _refine(
     return mesh
 
 
-def _finest(mesh: _Mesh) -> float:
-    """About the least step at which the window of the composition fits into MAX_POINTS."""
+def _floors(nodes: Sequence[Nodes], lam: float) -> list[float]:
+    """For each part the loss below which nothing matters at this tilt."""
+    unimportant = LOG_UNIMPORTANT - float(np.log(sum(part.count for part in nodes)))
+    return [(tilt_nodes(part, lam).log_moment + unimportant) / lam for part in nodes]
+
+
+def _finest(mesh: _Mesh, most_points: int) -> float:
+    """About the least step at which the window of the composition fits into so many points."""
     low, high = window([tilt(item.upper, count, mesh.lam) for item, count in mesh.parts], mesh.step)
-    return mesh.step * (high - low + 2) / MAX_POINTS
+    return mesh.step * (high - low + 2) / most_points
 
 
 def common_unit(parts: Parts) -> float:
@@ -244,3 +269,29 @@ def both_compositions(parts: Parts, log_delta: float, tolerance: float) -> tuple
         return tolerance * max(_epsilon_guess(mesh, log_delta), 1e-3 / mesh.lam) * 0.8
 
     return _compositions(_refine(parts, log_tail, goal, log_delta, None, tolerance))
+
+
+def table_compositions(
+    parts: Parts, epsilon: float, *, ahead: float, tolerance: float
+) -> tuple[Composition, Composition]:
+    """The measures below and above for `tabulated`, which serve every epsilon around this one.
+
+    ahead: how many standard deviations of the tilted sum the tilt lies beyond that of epsilon. tolerance: wanted relative
+    width of delta there, met as far as TABLE_POINTS allow. Raises NotCertified where no mesh of so few points composes.
+    """
+    level = chernoff_log_delta(parts, epsilon)
+    deep = -0.5 * (float(np.sqrt(-2 * level)) + ahead) ** 2
+    log_tail = deep + float(np.log(0.02 * tolerance / sum(n for _, n in parts)))
+    nodes = [place_nodes(pair, n, first_panels(pair, log_tail)) for pair, n in parts]
+    lam = find_tilt(nodes, None, epsilon)
+    if ahead:  # not so far that a few extreme losses decide, which have a spread of their own
+        spread = float(np.sqrt(sum(part.count * tilt_nodes(part, lam).variance for part in nodes)))
+        lam = max(lam, min(lam + ahead / spread, find_tilt(nodes, deep, None)))
+    else:  # far below all that is likely, where every tilt close to 0 does as well
+        spread = sum(part.count * abs(tilt_nodes(part, lam).mean) for part in nodes)
+        lam = max(lam, 1 / spread)
+    floors = _floors(nodes, lam / 8)  # what a smaller tilt needs stays
+    first = _span(parts, log_tail, floors) / FIRST_CELLS
+    cells = min(TABLE_CELLS, TABLE_TERMS // max(getattr(pair, "group", 1) for pair, _ in parts))
+    mesh = _finer(parts, log_tail, lambda m: tolerance / m.lam, lam, floors, first, TABLE_POINTS, cells)
+    return _compositions(mesh)

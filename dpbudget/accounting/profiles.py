@@ -1,4 +1,4 @@
-"""delta(epsilon) of a run as a function that is cheap to ask again: one Fourier sum serves a whole neighbourhood."""
+"""delta(epsilon) of a run as a function that is cheap to ask again: what was built once answers a whole neighbourhood."""
 
 from __future__ import annotations
 
@@ -7,39 +7,49 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbudget.accounting import fourier, lattice, mesh, rdp
+from dpbudget.accounting import closed_form, fourier, mesh, rdp, sampling
 from dpbudget.accounting.account import Ledger, Parallel
-from dpbudget.accounting.convolve import Composition, evaluate
 from dpbudget.accounting.pairs import Pair
+from dpbudget.accounting.tabulated import Tabulated
 from dpbudget.accounting.tradeoff import Ends, Profile, largest
 from dpbudget.errors import ContradictionError, NotCertified
 
-TOLERANCE = 1e-5
-FINER = 1e-6  # asked of the sums that are shared, so that they stay sharp some way from where they were built
+Parts = Sequence[tuple[Pair, int]]
+
+# Relative widths of delta.
 SHARP = 1e-7
+FINER = 1e-6  # asked of the sums that are shared, so that they stay sharp some way from where they were built
+TOLERANCE = 1e-5  # asked of a lattice
+FAIR = 1e-4  # of a lattice, as good as a sum where those are rarely to be had; also that of an epoch in bins
+COARSE = 1e-3  # of a lattice, before another one is tried
+POOR = 1e-2  # where lattices are no better, one this wide is not improved on
+
 NEIGHBOURS = 3
 LOG_NOTHING = -690.0
 NOTHING = 1e-100
-MESHES = 4
-WORK = 250_000_000  # lattice points looked at, some ten seconds
-MESH_TOLERANCE = 1e-4
-COARSE = 1e-3  # relative width that is good enough where only lattices answer
+AHEAD = 2.5  # standard deviations: a lattice serves about five to either side of its tilt
+MOST_SUMS, MOST_LATTICES = 8, 4  # tries that may fail: of Fourier sums, of lattices
+NEAR = 0.1  # where one try failed another one this close, relatively, would fail as well
 
 
 class SharedDelta:
     """Certified ends of delta at any epsilon >= 0 for one composition. parts: (pair, count), at least one.
 
-    Ends of an earlier sum are taken if they are relatively SHARP at the new epsilon, or almost as sharp as where it was
-    built, which they are some way around; else a new one is built, or `lattice.certify_delta` asked where none is sharp.
+    Ends of an earlier Fourier sum are taken if they are relatively SHARP at the new epsilon, or almost as sharp as where
+    it was built, which they are some way around; else a new one is built. Where none is sharp a lattice is tabulated, good
+    to about TOLERANCE at every epsilon around. After some tries the ends are what all that was built proves: wide then,
+    never wrong. Raises ContradictionError where two proofs exclude each other.
     """
 
-    def __init__(self, parts: Sequence[tuple[Pair, int]]) -> None:
+    def __init__(self, parts: Parts, tolerance: float = TOLERANCE) -> None:
+        self.tolerance = tolerance
         self.parts = [(pair, count) for pair, count in parts if count]
-        self.built: list[tuple[float, fourier.Spectrum, float]] = []
-        self.meshes: list[tuple[Composition, Composition]] = []
-        self.tries = 0
-        self.work = 0
-        self.smooth = sum(count for _, count in self.parts) > 1
+        self.sums: list[tuple[float, fourier.Spectrum, float]] = []
+        self.lattices: list[Tabulated] = []
+        self.rough: list[float] = []
+        self.coarse: list[float] = []
+        self.fair = COARSE
+        self.alone = len(self.parts) == 1 and self.parts[0][1] == 1 and closed_form.has_closed_form(self.parts[0][0])
         self.top = self._top()
 
     def _top(self) -> float:
@@ -68,94 +78,146 @@ class SharedDelta:
         """(lower, upper) of delta; ends that only show delta <= ignore will do, which saves most of the work."""
         if epsilon >= self.top * (1 - 1e-11):
             return self._beyond(epsilon)
-        for _, spectrum, width in sorted(self.built, key=lambda item: abs(item[0] - epsilon))[:NEIGHBOURS]:
-            low, high = spectrum.bounds(epsilon)
-            if 0.0 <= high - low <= max(SHARP, 2 * width) * high or 0.0 <= low <= high <= ignore:
-                return low, high
-        if epsilon > 0.7 * self.top:
-            # Close to the largest loss delta is beyond any use, and the tilt that would reach it has no bound.
-            bound = rdp.delta(self.parts, epsilon).delta
-            if bound < max(NOTHING, ignore):
-                return 0.0, bound
-        if self.smooth and self._build(epsilon):
-            return self.built[-1][1].bounds(epsilon)
-        if self.smooth and (ends := self._by_lattice(epsilon, ignore)) is not None:
-            return ends
+        if self.alone:
+            return closed_form.delta_interval(self.parts[0][0], epsilon)
+        with np.errstate(all="ignore"):  # near `top` the engines may overflow; what is not a number proves nothing
+            found, sharpness = self._known(epsilon)
+            if _narrow(found, sharpness) or found[1] <= ignore:
+                return found
+            if epsilon > 0.7 * self.top:
+                # Close to the largest loss delta is beyond any use, and the tilt that would reach it has no bound.
+                found = _both(found, (0.0, self._moment(epsilon)), epsilon)
+                if found[1] <= max(NOTHING, ignore):
+                    return found
+            if len(self.rough) > len(self.sums):  # sums are hardly to be had: what a lattice proves will do
+                sharpness = FAIR
+            for build, wanted in ((self._sum, sharpness), (self._lattice, self.fair)):
+                if _narrow(found, wanted):
+                    break
+                if build(epsilon):
+                    found = _both(found, self._known(epsilon)[0], epsilon)
+        return found if _narrow(found, COARSE) else _both(found, self._beyond(epsilon), epsilon)
+
+    def _known(self, epsilon: float) -> tuple[Ends, float]:
+        """What was built proves at epsilon, and the relative width that a new sum would have to improve on."""
+        found, sharpness = (0.0, 1.0), SHARP
+        for _, spectrum, width in sorted(self.sums, key=lambda item: abs(item[0] - epsilon))[:NEIGHBOURS]:
+            ends, sharp = spectrum.bounds(epsilon), max(SHARP, 2 * min(width, TOLERANCE))
+            if _narrow(ends, sharp):
+                return ends, sharp
+            found = _both(found, ends, epsilon)
+        for lattice in reversed(self.lattices):
+            found = _both(found, lattice.ends(epsilon), epsilon)
+            if _narrow(found, self.tolerance):
+                break
+        return found, sharpness
+
+    def _moment(self, epsilon: float) -> float:
         try:
-            with np.errstate(all="ignore"):  # near `top` the engines may overflow; their NaN raises
-                found = lattice.certify_delta(self.parts, epsilon, tolerance=TOLERANCE)
+            return rdp.delta(self.parts, epsilon).delta
         except (NotCertified, ArithmeticError):
-            if epsilon > 0.99 * self.top:
-                return self._beyond(epsilon)  # coarse, but proven, where no tilt reaches
-            raise
-        return found.lower, found.upper
+            return 1.0
 
-    def _by_lattice(self, epsilon: float, ignore: float) -> Ends | None:
-        """What all lattices so far prove at epsilon; one more is built while that is not sharp, MESHES at most."""
-        self.work += sum(below.mass.size + above.mass.size for below, above in self.meshes)
-        if self.work > WORK:
-            raise NotCertified(
-                "the loss distribution of this run is too rough for its whole curve within the limit on work",
-                hint="dpbudget epsilon and delta answer for it; risk does for Poisson sampling without groups or a maximum.",
-            )
-        with np.errstate(all="ignore"):
-            ends = self._meshed(epsilon)
-            while not (ends[1] - ends[0] <= COARSE * ends[1] or ends[1] <= ignore) and self.tries < MESHES:
-                self.tries += 1
-                try:
-                    level = fourier.chernoff_log_delta(self.parts, epsilon)
-                    self.meshes.append(mesh.both_compositions(self.parts, min(level, -0.1), MESH_TOLERANCE))
-                except (NotCertified, ArithmeticError, MemoryError, fourier.TooRough):
-                    break
-                before, ends = ends, self._meshed(epsilon)
-                if ends == before:
-                    break
-        return ends if self.meshes else None
-
-    def _meshed(self, epsilon: float) -> Ends:
-        low, high = 0.0, 1.0
-        for below, above in self.meshes:
-            low = max(low, evaluate(below, epsilon, -1))
-            high = min(high, evaluate(above, epsilon, 1))
-        if not (low <= high):
-            raise ContradictionError(f"two lattices exclude each other at epsilon {epsilon!r}: {low!r} > {high!r}")
-        return low, high
-
-    def _build(self, epsilon: float) -> bool:
-        """Whether a sum was built at epsilon that is sharp there."""
+    def _sum(self, epsilon: float) -> bool:
+        """Build a Fourier sum at epsilon; whether there is a new one."""
+        if len(self.rough) >= MOST_SUMS or _close(epsilon, self.rough):
+            return False
         try:
-            with np.errstate(all="ignore"):
-                log_delta = fourier.chernoff_log_delta(self.parts, epsilon)
-                spectrum = fourier.build(self.parts, log_delta, epsilon, FINER)
+            log_delta = fourier.chernoff_log_delta(self.parts, epsilon)
+            spectrum = fourier.build(self.parts, log_delta, epsilon, FINER)
         except (fourier.TooRough, NotCertified, ArithmeticError):
+            self.rough.append(epsilon)
             return False
         low, high = spectrum.bounds(epsilon)
-        if not (0.0 <= high - low <= TOLERANCE * high):
-            return False
-        self.built.append((epsilon, spectrum, (high - low) / high if high > 0.0 else 0.0))
+        if not _narrow((low, high), TOLERANCE):
+            self.rough.append(epsilon)
+        self.sums.append((epsilon, spectrum, (high - low) / high if high > 0.0 else 0.0))
         return True
+
+    def _lattice(self, epsilon: float) -> bool:
+        """Tabulate a lattice for epsilon and what lies around it; whether there is a new one."""
+        if len(self.coarse) >= MOST_LATTICES or _close(epsilon, self.coarse):
+            return False
+        self.coarse.append(epsilon)
+        built, tolerance, own = len(self.lattices), self.tolerance, [POOR]
+        for ahead in (AHEAD, 0.0):
+            try:
+                compositions = mesh.table_compositions(self.parts, epsilon, ahead=ahead, tolerance=tolerance)
+            except (NotCertified, ArithmeticError, MemoryError, ValueError):
+                continue
+            self.lattices.append(Tabulated.of(*compositions))
+            low, high = self.lattices[-1].ends(epsilon)
+            if _narrow((low, high), FAIR):
+                break
+            own.append((high - low) / high)
+            # The mesh was made for the moment at the tilt, of which delta is a small part where few large losses rule.
+            tolerance = self.tolerance * min(1.0, max(self.tolerance * high / (high - low), 1e-4))
+        else:  # no better one is to be had around here
+            self.fair = max(self.fair, 2 * min(own))
+        return len(self.lattices) > built
+
+
+def _narrow(ends: Ends, width: float) -> bool:
+    return 0.0 <= ends[1] - ends[0] <= width * ends[1]
+
+
+def _close(epsilon: float, others: Sequence[float]) -> bool:
+    return any(abs(other - epsilon) <= NEAR * max(other, epsilon) for other in others)
+
+
+def _both(one: Ends, other: Ends, epsilon: float) -> Ends:
+    """What two proofs show together; ends that are not numbers show nothing."""
+    low = max(one[0], other[0]) if other[0] >= 0.0 else one[0]
+    high = min(one[1], other[1]) if other[1] >= 0.0 else one[1]
+    if not low <= high:
+        raise ContradictionError(f"two proofs exclude each other at epsilon {epsilon!r}: {low!r} > {high!r}")
+    return low, high
+
+
+class Enclosed:
+    """delta of what no pair describes, between those of two compositions; without a lower one nothing is proven below."""
+
+    def __init__(self, below: Parts, above: Parts) -> None:
+        self.below = SharedDelta(below, FAIR) if below else None
+        self.above = SharedDelta(above, FAIR)
+
+    def ends(self, epsilon: float, ignore: float = 0.0) -> Ends:
+        low = self.below.ends(epsilon, ignore)[0] if self.below else 0.0
+        return low, self.above.ends(epsilon, ignore)[1]
 
 
 def ledger_profiles(ledger: Ledger | Parallel) -> tuple[dict[str, Profile], bool]:
     """(profile by direction, attained): the largest delta of all partitions, direction by direction.
 
     Keys are "remove" and "add", or "both" alone. attained: whether the lower ends are those of the mechanism, and not
-    only of a pair that dominates it; they are 0 where not.
+    only of a pair that dominates it; `upper_only` drops them where not.
     """
     ledgers = ledger.ledgers if isinstance(ledger, Parallel) else (ledger,)
     if any(each.unbounded for each in ledgers):
         return {"both": Profile(lambda _: (1.0, 1.0))}, True
-    used = [each.directions for each in ledgers if each.counts]
+    used = [_by_direction(each) for each in ledgers if each.counts]
     if not used:
         return {"both": Profile(lambda _: (0.0, 0.0))}, True
-    attained = all(pair.tight for each in used for parts in each.values() for pair, _ in parts)
-    names = sorted({name for each in used for name in each if name != "both"}, reverse=True) or ["both"]
-    found = {}
-    for name in names:
-        profiles = [Profile(SharedDelta(each[name] if name in each else each["both"])) for each in used]
-        found[name] = largest(profiles) if attained else _upper_only(largest(profiles))
-    return found, attained
+    names = sorted({name for each, _ in used for name in each if name != "both"}, reverse=True) or ["both"]
+    found = {name: largest([each.get(name) or each["both"] for each, _ in used]) for name in names}
+    return found, all(attained for _, attained in used)
 
 
-def _upper_only(profile: Profile) -> Profile:
-    return Profile(lambda epsilon: (0.0, profile.at(epsilon)[1]))
+def _by_direction(ledger: Ledger) -> tuple[dict[str, Profile], bool]:
+    """The profiles of one ledger, and whether its lower ends are attained."""
+    sources: dict[str, SharedDelta | Enclosed]
+    if len(ledger.counts) == 1 and (around := sampling.enclosing_parts(*ledger.counts[0], ledger.adjacency)):
+        sources, attained = {name: Enclosed(*parts) for name, parts in around.items()}, True
+    else:
+        sources = {name: SharedDelta(parts) for name, parts in ledger.directions.items()}
+        attained = all(pair.tight for parts in ledger.directions.values() for pair, _ in parts)
+    return {name: Profile(source.ends, source.ends) for name, source in sources.items()}, attained
+
+
+def upper_only(profile: Profile) -> Profile:
+    """Without the lower ends."""
+
+    def ends(epsilon: float, ignore: float = 0.0) -> Ends:
+        return 0.0, profile.at(epsilon, ignore)[1]
+
+    return Profile(ends, ends)

@@ -14,9 +14,12 @@ from dpbudget.accounting import allocation, fixedsize, gaussian, shuffle, trunca
 from dpbudget.accounting.gaussian_pairs import SampledGaussianRemove
 from dpbudget.accounting.pair import Pair
 from dpbudget.accounting.pairs import over_distance
-from dpbudget.errors import InputError
-from dpbudget.model import Adjacency, Interval, SampledGaussian, Sampling
+from dpbudget.errors import InputError, NotCertified
+from dpbudget.model import Adjacency, Interval, Mechanism, SampledGaussian, Sampling
 
+CURVE_DELTA = 1e-12
+"""Where the whole curve of a balls-in-bins run is wanted: the delta that places the cuts of its epochs."""
+CURVE_MESHES = (0.01, 0.02, 0.04, 0.08)
 LOG_TAIL = -90.0
 """Mass of a truncated step that may go to infinity where it composes with others: e^-90, below any delta in use."""
 
@@ -131,6 +134,39 @@ def _whole(sigma: float, steps: int, adjacency: Adjacency, ends: Callable[[float
 def gap(mechanism: SampledGaussian) -> str:
     """Whether the two ends differ by numerics or because nobody knows better."""
     return "numerical" if mechanism.sampling is Sampling.BALLS_IN_BINS else "analysis"
+
+
+def enclosing_parts(
+    mechanism: Mechanism, steps: int, adjacency: Adjacency
+) -> dict[str, tuple[list[tuple[Pair, int]], list[tuple[Pair, int]]]] | None:
+    """By direction the pairs below and above a balls-in-bins run, with their counts; None for anything else.
+
+    Both are attained but for the mesh. The cuts of the pairs above cost about 1e-20. Below, an epoch that was only begun
+    does not count; the list is empty where none was finished.
+    """
+    if not (isinstance(mechanism, SampledGaussian) and mechanism.sampling is Sampling.BALLS_IN_BINS):
+        return None
+    check(mechanism, adjacency)
+    in_epoch, epochs = _epochs(mechanism, steps)
+    if in_epoch == 1:
+        whole: list[tuple[Pair, int]] = [(SampledGaussianRemove(mechanism.noise_multiplier, 1.0), steps)]
+        return {"both": (whole, whole)}
+    found = _fine_epoch(mechanism.noise_multiplier, in_epoch, CURVE_DELTA / epochs)
+    finished = steps // in_epoch
+    return {
+        name: ([(epoch.lower, finished)] if finished else [], [(epoch.upper, epochs)]) for name, epoch in found.items()
+    }
+
+
+def _fine_epoch(sigma: float, in_epoch: int, delta: float) -> dict[str, allocation.Epoch]:
+    """An epoch on the finest mesh of which the sums stay small enough."""
+    *finer, coarsest = CURVE_MESHES
+    for mesh in finer:
+        try:
+            return allocation.epoch_pairs(sigma, in_epoch, delta, mesh=mesh)
+        except NotCertified:
+            continue
+    return allocation.epoch_pairs(sigma, in_epoch, delta, mesh=coarsest)
 
 
 def composable(mechanism: SampledGaussian, steps: int, adjacency: Adjacency) -> tuple[Mapping[str, Pair], int] | None:

@@ -32,38 +32,36 @@ MOST = 690.0  # e^x stays finite
 ROUNDS = 40
 WIDEST = 0.05  # keeps a tiny FNR to about 1e-3 of itself where the TPR is next to 1
 NEGLIGIBLE = 1e-3  # a direction this much below another need not be known any better
+FAINT = 1e-8  # a delta below this share of what it is added to need not be known at all
 
 
 class Profile:
     """Certified ends of delta(epsilon), epsilon >= 0, of one ordered pair; every value is computed once.
 
-    source: epsilon -> (lower, upper). Raises NotCertified where they are crossed or not numbers in [0, 1].
+    source: epsilon -> (lower, upper). ignoring: the same with a second argument, a delta that is as good as none, where
+    ends that only show delta to be at most that cost less. Raises NotCertified where ends are crossed or not numbers in [0, 1].
     """
 
-    def __init__(self, source: DeltaEnds) -> None:
-        self._source = source
+    def __init__(self, source: DeltaEnds, ignoring: Callable[[float, float], Ends] | None = None) -> None:
+        self._source, self._ignoring = source, ignoring
         self._seen: dict[float, Ends] = {}
+        self._rough: dict[float, Ends] = {}
 
-    def at(self, epsilon: float) -> Ends:
-        if epsilon not in self._seen:
-            low, high = (float(end) for end in self._source(epsilon))
-            if not (0.0 <= low <= high <= 1.0):
-                raise NotCertified(f"delta at {epsilon:g} is not certified: [{low!r}, {high!r}]")
-            self._seen[epsilon] = (low, high)
-        return self._seen[epsilon]
-
-    def unless_below(self, epsilon: float, ignore: float) -> Ends:
-        """As `at`, but ends that only show delta <= ignore will do; those are not kept."""
-        rough = getattr(self._source, "ends", None)
-        if epsilon in self._seen or rough is None or not ignore > 0.0:
-            return self.at(epsilon)
-        low, high = (float(end) for end in rough(epsilon, ignore))
+    def at(self, epsilon: float, ignore: float = 0.0) -> Ends:
+        if epsilon in self._seen:
+            return self._seen[epsilon]
+        if epsilon in self._rough and self._rough[epsilon][1] <= ignore:
+            return self._rough[epsilon]
+        may_be_rough = self._ignoring is not None and ignore > 0.0
+        found = self._ignoring(epsilon, ignore) if self._ignoring and may_be_rough else self._source(epsilon)
+        low, high = (float(end) for end in found)
         if not (0.0 <= low <= high <= 1.0):
             raise NotCertified(f"delta at {epsilon:g} is not certified: [{low!r}, {high!r}]")
+        (self._rough if may_be_rough and high <= ignore else self._seen)[epsilon] = low, high
         return low, high
 
     def points(self) -> tuple[Array, Array, Array]:
-        """(epsilon, lower, upper) of all that was evaluated, epsilon increasing; shapes (n,)."""
+        """(epsilon, lower, upper) of all that was evaluated without ignoring, epsilon increasing; shapes (n,)."""
         table = np.array(sorted((e, *ends) for e, ends in self._seen.items())).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
 
@@ -71,14 +69,14 @@ class Profile:
 def largest(profiles: list[Profile]) -> Profile:
     """The pointwise maximum: the profile that covers every direction at once."""
 
-    def source(epsilon: float) -> Ends:
-        low, high = profiles[0].at(epsilon)
+    def ends(epsilon: float, ignore: float = 0.0) -> Ends:
+        low, high = profiles[0].at(epsilon, ignore)
         for profile in profiles[1:]:
-            other = profile.unless_below(epsilon, (1.0 - NEGLIGIBLE) * low)
+            other = profile.at(epsilon, max(ignore, (1.0 - NEGLIGIBLE) * low))
             low, high = max(low, other[0]), max(high, other[1])
         return low, high
 
-    return profiles[0] if len(profiles) == 1 else Profile(source)
+    return profiles[0] if len(profiles) == 1 else Profile(ends, ends)
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,11 @@ class Curve:
     def __init__(self, ahead: Profile, behind: Profile) -> None:
         self.ahead, self.behind = ahead, behind
 
-    def height(self, x: float) -> Ends:
-        """Ends of H(e^x)."""
+    def height(self, x: float, ignore: float = 0.0) -> Ends:
+        """Ends of H(e^x); ignore: a delta that is as good as none, see `Profile.at`."""
         if x >= 0.0:
-            return self.ahead.at(x)
-        low, high = self.behind.at(-x)
+            return self.ahead.at(x, ignore)
+        low, high = self.behind.at(-x, ignore)
         y = math.exp(x)
         return max(0.0, -math.expm1(x) + y * low - ROUND), min(1.0, -math.expm1(x) + y * high + ROUND)
 
@@ -128,24 +126,28 @@ class Curve:
         """
         check_probability("prior", prior)
         if prior <= 0.5:
-            low, high = self.ahead.at(math.log1p(-prior) - math.log(prior)) if prior > 0.0 else (0.0, 0.0)
+            low, high = self.ahead.at(math.log1p(-prior) - math.log(prior), FAINT) if prior > 0.0 else (0.0, 0.0)
             scale = prior
         else:
-            low, high = self.behind.at(math.log(prior) - math.log1p(-prior)) if prior < 1.0 else (0.0, 0.0)
+            low, high = self.behind.at(math.log(prior) - math.log1p(-prior), FAINT) if prior < 1.0 else (0.0, 0.0)
             scale = 1.0 - prior
         return max(0.0, scale * (1.0 - high) * (1 - ROUND)), scale * (1.0 - low) * (1 + ROUND)
 
-    def tail(self, epsilon: float) -> Ends:
+    def tail(self, epsilon: float, negligible: float = 0.0) -> Ends:
         """P(L > epsilon), epsilon >= 0: how often the loss really exceeds epsilon ("probabilistic DP").
+
+        negligible: what lies far below this probability need not be known any better.
 
         P(L > log y) = H(y) - y H'(y), with H' between the chords to both sides: the best of several widths, since wide
         chords are loose and narrow ones suffer from the width of the ends.
         """
-        low, high = self.height(epsilon)
+        ignore = NEGLIGIBLE**2 * negligible
+        low = self.height(epsilon, ignore)[0]
         least, most = low, 1.0
         for width in (1e-4, 1e-3, 1e-2, 0.1, 0.7):
-            high_left, high_right = self.height(epsilon - width)[1], self.height(epsilon + width)[1]
-            most = min(most, high + (high_left - low) / -math.expm1(-width))
+            high_left = self.height(epsilon - width, ignore)[1]
+            high_right = self.height(epsilon + width, ignore)[1]
+            most = min(most, (high_left - math.exp(-width) * low) / -math.expm1(-width))
             least = max(least, low + (low - high_right) / math.expm1(width))
             if most - least <= 1e-3 * most:
                 break
@@ -181,7 +183,7 @@ class Curve:
         return found
 
     def _value(self, x: float, fpr: float) -> float:
-        return self.height(x)[1] + math.exp(x) * fpr
+        return self.height(x, _faint(x, fpr))[1] + math.exp(x) * fpr
 
     def _bracketing(self, fpr: float) -> list[float]:
         """Increasing x with the best of them inside, unless that lies at an end of all that makes sense; holds 0."""
@@ -229,11 +231,11 @@ class Curve:
     def _ends(self, xs: list[float], fpr: float) -> Point:
         """All that the evaluated points prove at this FPR; xs increasing, with 0 inside."""
         x = np.array(xs)
-        ends = np.array([self.height(v) for v in xs])
+        ends = np.array([self.height(v, _faint(v, fpr)) for v in xs])
         ahead, behind = x >= 0.0, x <= 0.0
         y = np.exp(x[ahead])
         z = np.exp(-x[behind])[::-1]
-        a, b = ends[ahead], np.array([self.behind.at(float(-v)) for v in x[behind]])[::-1]
+        a, b = ends[ahead], np.array([self.behind.at(float(-v), FAINT * (1.0 - fpr)) for v in x[behind]])[::-1]
         # The point next to 1 on the other side, as seen from each side; H(0) = 1 if there is none.
         before_y = (1.0 / z[1], float(ends[behind][-2, 1])) if z.size > 1 else (0.0, 1.0)
         before_z = (1.0 / y[1], float(1.0 - 1.0 / y[1] + a[1, 1] / y[1])) if y.size > 1 else (0.0, 1.0)
@@ -249,6 +251,11 @@ class Curve:
         # No test need be worse than a coin.
         tpr_low, fnr_high = min(max(tpr_low, fpr), tpr_high), min(fnr_high, 1.0 - fpr + ROUND)
         return Point(fpr, (tpr_low, tpr_high), (min(fnr_low, fnr_high), fnr_high))
+
+
+def _faint(x: float, fpr: float) -> float:
+    """The delta that changes nothing of e^x fpr, or on the other side of a FNR."""
+    return FAINT * (math.exp(x) * fpr if x >= 0.0 else 1.0 - fpr)
 
 
 def _spacing(tolerance: float, value: float, bend: float) -> float:

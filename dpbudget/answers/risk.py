@@ -13,8 +13,8 @@ from dpbudget.accounting import account, approxcurve
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.tradeoff import Profile
 from dpbudget.answers import advice, pictures, words
-from dpbudget.errors import Infeasible, InputError, NotCertified
-from dpbudget.model import Adjacency, Interval
+from dpbudget.errors import Infeasible, NotCertified
+from dpbudget.model import Interval
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, interval_json
 from dpbudget.run import Run
 
@@ -144,7 +144,7 @@ def _result(rows: Sequence[Measure], belief: risk.Posterior, asked: Asked, epsil
 def report(run: Run, asked: Asked) -> Report:
     """What a run tells an attacker."""
     ledger = Ledger.of(run.releases(), run.adjacency)
-    curves = _curves(ledger)
+    curves = risk.RiskCurves(ledger)
     epsilon = account.epsilon(ledger, asked.delta).value
     found = _report(curves, epsilon, asked, words.assumptions(run))
     found.input = {**run.input(), **asked.input()}
@@ -158,14 +158,6 @@ def report(run: Run, asked: Asked) -> Report:
                    "reaches them", "They hold as they are; the other ends are those of a coin.")
         )  # fmt: skip
     return found
-
-
-def _curves(ledger: Ledger) -> risk.RiskCurves:
-    try:
-        return risk.RiskCurves(ledger)
-    except InputError as error:
-        hint = "Use --sampling poisson, fixed-size or shuffle." if error.parameter == "sampling" else error.hint
-        raise InputError(error.parameter, error.message, hint=hint) from None
 
 
 def alone(epsilon: float, asked: Asked, unit: str) -> Report:
@@ -190,9 +182,7 @@ def _worst_curves(epsilon: float, delta: float) -> risk.RiskCurves:
         value = delta + (1.0 - delta) * -math.expm1(min(0.0, x - epsilon)) / (1.0 + math.exp(-epsilon))
         return value * (1 - 1e-14), min(1.0, value * (1 + 1e-14))
 
-    curves = risk.RiskCurves(Ledger.of([], Adjacency.ADD_OR_REMOVE_ONE))
-    curves.profiles = {"both": Profile(ends)}
-    return curves
+    return risk.RiskCurves.covering(Profile(ends))
 
 
 def _worst(row: Measure) -> Measure:
