@@ -11,6 +11,7 @@ from dpbudget.errors import InputError
 from dpbudget.names import meant, plain
 
 MAX_STEPS = 10**9
+LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
 
 
 def number(parameter: str, text: str | float | Fraction) -> Fraction:
@@ -114,9 +115,13 @@ def delta(value: float | Fraction, parameter: str = "delta") -> float:
 
 
 def noise_multiplier(value: float | Fraction, parameter: str = "noise_multiplier") -> float:
-    """Zero is allowed: it means no noise, and no guarantee."""
+    """Zero is allowed: it means no noise, and no guarantee. Beyond LEAST_NOISE and MOST_NOISE squares leave the doubles."""
     hint = "The noise multiplier is the noise's standard deviation divided by the clipping norm."
-    return non_negative(parameter, value, hint=hint)
+    result = non_negative(parameter, value, hint=hint)
+    if result > 0 and not LEAST_NOISE <= result <= MOST_NOISE:
+        range_ = f"[{LEAST_NOISE:g}, {MOST_NOISE:g}]"
+        raise InputError(parameter, f"a noise multiplier of {_plain(result)} is not in {range_}", hint=hint)
+    return result
 
 
 def epsilon(value: float | Fraction, parameter: str = "epsilon") -> float:

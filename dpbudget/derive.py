@@ -72,8 +72,8 @@ def noise_multiplier(
             raise InputError(
                 "noise_on", "mean needs the batch size that the sum is divided by", hint="Pass --batch-size."
             )
-        return checks.real("noise_std", noise_std * batch_size / clip_norm)
-    return checks.real("noise_std", noise_std / clip_norm)
+        noise_std *= batch_size
+    return checks.noise_multiplier(noise_std / clip_norm, "noise_std")
 
 
 def default_delta(dataset_size: int) -> float:

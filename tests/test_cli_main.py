@@ -443,3 +443,31 @@ def test_extreme_values_get_an_answer_or_a_sentence(dpbudget, run: str) -> None:
 def test_delta_far_out_is_tiny_and_never_a_fault(dpbudget, run: str) -> None:
     ran = dpbudget("delta", *run.split(), "--json")
     assert ran.code == 0 and 0 < ran.json["result"]["delta"]["upper"] < 1e-14
+
+
+def test_an_accountant_without_a_proof_is_left_out_by_default(dpbudget) -> None:
+    """Nobody chose rdp: balls in bins is answered by pld alone; where it was chosen, or nobody can answer, it is said."""
+    run = ("-s", "1", "-q", "0.1", "-t", "20", "-d", "1e-5", "--sampling", "balls-in-bins", "--tolerance", "0.01")
+    ran = dpbudget("epsilon", *run, "--json")
+    assert ran.code == 0 and [entry["name"] for entry in ran.json["result"]["accountants"]] == ["pld"]
+    assert dpbudget("epsilon", *run, "-a", "rdp").code == 2
+    for command in (("epsilon", *run), ("sigma", "-e", "1", *run[2:])):
+        refused = dpbudget(*command, "--adjacency", "replace-one", "-a", "all")
+        assert refused.code == 2 and refused.err.startswith("error: --adjacency: no bound is proven")
+
+
+@pytest.mark.parametrize("value", ["1e-51", "1e51", "1e300"])
+def test_noise_whose_square_leaves_the_doubles_is_refused(dpbudget, value: str) -> None:
+    """In both ways of giving it; at the ends of what is taken every accountant answers or says why it has no bound."""
+    rest = ("-q", "0.01", "-t", "10", "-d", "1e-5")
+    for noise in (("-s", value), ("--noise-std", value, "-C", "1")):
+        ran = dpbudget("epsilon", *noise, *rest)
+        assert ran.code == 2 and f"a noise multiplier of {float(value):g} is not in [1e-50, 1e+50]" in ran.err
+    for end in ("1e-50", "1e50"):
+        assert dpbudget("epsilon", "-s", end, *rest, "-a", "all").code in (0, 4)
+
+
+def test_a_bound_without_a_moment_names_no_order(dpbudget) -> None:
+    """Above the total variation rdp proves 0 without any order: none is printed, and none stands in the document."""
+    run = ("epsilon", "-s", "1", "-q", "0.01", "-t", "1", "-d", "0.5", "-a", "rdp")
+    assert "nan" not in dpbudget(*run, "--explain").out and "order" not in dpbudget(*run, "--json").out

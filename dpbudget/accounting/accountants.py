@@ -6,6 +6,7 @@ Every accountant here accounts for fixed counts, rates and noise, chosen without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,8 +49,10 @@ def _pld_delta(ledger: Ledger, epsilon: float, tolerance: float) -> Guarantee:
     return certified.delta(ledger, epsilon, tolerance)
 
 
-def _bound(name: str, value: float, **detail: object) -> Guarantee:
-    return Guarantee(name, Kind.UPPER_BOUND, Interval(None, value), detail)
+def _bound(name: str, value: float, **detail: float) -> Guarantee:
+    """`detail` says where the bound comes from; what is not a number there, such as the order of no moment, is left out."""
+    known = {key: number for key, number in detail.items() if not math.isnan(number)}
+    return Guarantee(name, Kind.UPPER_BOUND, Interval(None, value), known)
 
 
 def _estimate(name: str, value: float, **detail: object) -> Guarantee:

@@ -61,6 +61,8 @@ def composed_epsilon(pair: AtomicPair, count: int, delta: float, tolerance: floa
         raise InputError("delta", f"{delta} is not in (0, 1)")
     if -math.expm1(count * math.log1p(-min(pair.infinite_mass, 1 - 1e-16))) >= delta:
         return 0.0, math.inf
+    if not pair.atoms:
+        return 0.0, 0.0
     if count == 1:
         loss, mass = np.array(pair.atoms).T
         value = invert_hockey_stick(loss, mass, pair.infinite_mass, delta)
@@ -79,12 +81,12 @@ def composed_delta(
     """(lower, upper) of delta at epsilon; guess: its rough size."""
     if not (epsilon >= 0):
         raise InputError("epsilon", f"{epsilon} is not a number >= 0")
-    if count == 1:
+    if count == 1 and pair.atoms:
         loss, mass = np.array(pair.atoms).T
         value = hockey_stick(loss, mass, pair.infinite_mass, epsilon)
         return value * (1 - SUM_ERROR), value * (1 + SUM_ERROR)
     infinite = -math.expm1(count * math.log1p(-min(pair.infinite_mass, 1 - 1e-16)))
-    if epsilon >= count * max(loss for loss, _ in pair.atoms):
+    if epsilon >= count * max((loss for loss, _ in pair.atoms), default=0.0):
         return 0.0, min(1.0, infinite * (1 + SUM_ERROR))
     log_guess = math.log(min(max(guess, 1e-300), 1.0))
     return mesh.mesh_delta([(pair, count)], epsilon, log_guess, tolerance)[:2]

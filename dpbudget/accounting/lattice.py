@@ -227,5 +227,5 @@ def _first_sharp(smooth: Sequence[Engine], rough: Sequence[Engine], tolerance: f
                 return found
             best = found
     if best is None:
-        raise NotCertified("; ".join(filter(None, reasons)) or "no engine reached a bound")
+        raise NotCertified("; ".join(dict.fromkeys(filter(None, reasons))) or "no engine reached a bound")
     return best

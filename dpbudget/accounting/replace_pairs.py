@@ -66,7 +66,7 @@ class SampledGaussianReplace(AnalyticPair):
         half = np.asarray(loss, dtype=np.float64) / 2
         ratio = (1 - self.rate) / self.rate
         log_a = np.log(ratio) + 1 / (2 * self.sigma**2) if ratio > 0 else -np.inf
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             inner = np.exp(log_a + np.minimum(np.abs(half), 300.0)) * -np.expm1(-2 * np.abs(half)) / 2
             near = np.arcsinh(inner)
         shift = np.where(np.isfinite(inner) & (np.abs(half) < 300.0), near, log_a + np.abs(half))

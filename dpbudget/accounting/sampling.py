@@ -96,7 +96,7 @@ def epsilon(mechanism: SampledGaussian, steps: int, adjacency: Adjacency, delta:
     if mechanism.sampling is Sampling.SHUFFLE:
         return _begun(lambda n: shuffle.epsilon(sigma, in_epoch, n, delta, adjacency=adjacency), steps, in_epoch)
     return _begun(
-        lambda n: allocation.epsilon(sigma, in_epoch, n, delta, tolerance=max(tolerance, 1e-5)), steps, in_epoch
+        lambda n: allocation.epsilon(sigma, in_epoch, n, delta, tolerance=max(tolerance, 1e-4)), steps, in_epoch
     )
 
 

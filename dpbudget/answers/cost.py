@@ -17,6 +17,8 @@ from dpbudget.model import Guarantee, Interval, Kind
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, guarantee_json, interval_json
 from dpbudget.run import Run
 
+DEFAULT = "pld,rdp"
+
 
 def accountants(names: str) -> list[str]:
     """The accountants that a comma-separated list names; `all` stays one word until the run is known."""
@@ -26,20 +28,29 @@ def accountants(names: str) -> list[str]:
     return list(dict.fromkeys(checks.choice("accountant", name, (*ACCOUNTANTS, "all")) for name in chosen))
 
 
+def by_default(names: Sequence[str]) -> bool:
+    """Whether nobody chose these accountants."""
+    return ",".join(names) == DEFAULT
+
+
 def _ask(ledger: Ledger, quantity: str, argument: float, names: Sequence[str], tolerance: float) -> list[Guarantee]:
-    """Under `all`, an accountant that has no proof for this run is left out; named by itself, it is an error."""
+    """Under `all`, and by default, an accountant that has no proof for this run is left out; chosen, it is an error."""
     ask = account.epsilon if quantity == "epsilon" else account.delta
     everything = "all" in names
-    found = []
+    found: list[Guarantee] = []
+    refused: list[InputError] = []
     for name in list(ACCOUNTANTS) if everything else names:
         try:
             found.append(ask(ledger, argument, accountant=name, tolerance=tolerance))
-        except InputError:
-            if not everything or name in names:
+        except InputError as error:
+            if not (everything and name not in names) and not by_default(names):
                 raise
+            refused.append(error)
         except NotCertified as error:
             unknown = Interval(None, math.inf)
             found.append(Guarantee(name, ACCOUNTANTS[name].kind, unknown, {"reason": f"no bound: {error.message}"}))
+    if not found:
+        raise refused[0]
     account.cross_check(found)
     return found
 
@@ -55,7 +66,7 @@ def epsilon(
     run: Run,
     deltas: Sequence[float],
     *,
-    accountant: str = "pld,rdp",
+    accountant: str = DEFAULT,
     tolerance: float = account.DEFAULT_TOLERANCE,
     max_epsilon: float | None = None,
 ) -> Report:
@@ -94,7 +105,7 @@ def filtered(run: Run, delta: float, budget: float) -> Report:
 
 
 def delta(
-    run: Run, epsilons: Sequence[float], *, accountant: str = "pld,rdp", tolerance: float = account.DEFAULT_TOLERANCE
+    run: Run, epsilons: Sequence[float], *, accountant: str = DEFAULT, tolerance: float = account.DEFAULT_TOLERANCE
 ) -> Report:
     """Delta at each epsilon; shaped as the report of `epsilon`."""
     ledger = Ledger.of(run.releases(), run.adjacency)

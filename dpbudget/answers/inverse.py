@@ -10,7 +10,7 @@ from dpbudget.accounting import account, solve
 from dpbudget.accounting.account import ACCOUNTANTS, Ledger
 from dpbudget.accounting.solve import Solution, Target
 from dpbudget.answers import advice, words
-from dpbudget.answers.cost import accountants
+from dpbudget.answers.cost import accountants, by_default
 from dpbudget.answers.refusal import infeasible
 from dpbudget.errors import Infeasible, InputError, NotCertified
 from dpbudget.model import Guarantee, Kind
@@ -29,17 +29,21 @@ def _each(
     names: str, epsilon: float, delta: float, tolerance: float, answer: Callable[[Target], Solution]
 ) -> dict[str, Solution]:
     found: dict[str, Solution] = {}
-    skipping = "all" in accountants(names)
+    refused: list[InputError | Infeasible] = []
+    asked = accountants(names)
     for name in _chosen(names):
         try:
             found[name] = answer(Target(epsilon, delta, name, tolerance))
-        except InputError:
-            if not skipping:
+        except InputError as error:
+            if "all" not in asked and not by_default(asked):
                 raise
-        except Infeasible:
-            if found or skipping:
-                continue
-            raise
+            refused.append(error)
+        except Infeasible as error:
+            if not found and "all" not in asked:
+                raise
+            refused.append(error)
+    if not found:
+        raise next((error for error in refused if isinstance(error, Infeasible)), refused[0])
     return found
 
 
