@@ -16,7 +16,7 @@ from dpbudget.errors import InputError
 from dpbudget.names import python_words
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(dpbudget.__path__, "dpbudget.") if "__main__" not in m.name)
-RUN = {"noise_multiplier": 1.1, "sampling_rate": 0.01, "steps": 10}
+RUN = {"noise_multiplier": 1.1, "sampling_rate": 0.01, "steps": 1000}
 
 
 def test_examples_in_docstrings() -> None:
@@ -45,7 +45,7 @@ def test_answers_show_their_ends_and_nothing_else() -> None:
     guess = dpbudget.epsilon(**RUN, delta=1e-5, accountant="gdp-clt")
     assert repr(guess) == f"<gdp-clt: about {guess.estimate!r}, which proves nothing>"
     assert repr(dpbudget.epsilon(**{**RUN, "noise_multiplier": 0}, delta=1e-5)) == "<pld: unbounded>"
-    enough = dpbudget.sigma(epsilon=2, delta=1e-5, sampling_rate=0.01, steps=10, digits=2)
+    enough = dpbudget.sigma(epsilon=2, delta=1e-5, sampling_rate=0.01, steps=1000, digits=2)
     assert repr(enough).startswith(f"<{enough.value} by <pld: ") and repr(enough).endswith(
         f"; {enough.beside} was not shown to suffice>"
     )

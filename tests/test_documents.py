@@ -117,7 +117,10 @@ def test_yaml_blocks_name_the_action_and_the_hook(text: str) -> None:
 
 
 # Seconds each; the first examples among them are run by test_schemas.py as well, or stand in a document.
-SECONDS = ("compare-0", "explain-0", "plan-0", "risk-0", "risk-2", "simulate-0", "tune-0", "verify-0")
+SECONDS = (
+    "compare-0", "explain-0", "plan-0", "plan-1", "risk-0", "risk-2", "simulate-0", "simulate-1", "table-1", "tune-0",
+    "verify-0", "verify-1",
+)  # fmt: skip
 
 
 def examples() -> Iterator[Any]:

@@ -17,7 +17,7 @@ from dpbudget.cli import app, shell, usage
 from dpbudget.errors import InputError
 
 ROOT: Any = typer.main.get_command(app)
-RUN = "--sigma 1.1 -q 0.01 -t 10 -d 1e-5"
+RUN = "--sigma 1.1 -q 0.01 -t 1000 -d 1e-5"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_mistake_is_told_with_the_way_out(dpbudget, line: str, way_out: str) -> 
 
 def test_habits_of_other_tools_are_understood(dpbudget) -> None:
     plain = dpbudget("epsilon", *shlex.split(RUN), "-f", "value")
-    assert dpbudget("epsilon", "-s=1.1", "-q=0.01", "-t=10", "-d=1e-5", "-f=value") == plain
+    assert dpbudget("epsilon", "-s=1.1", "-q=0.01", "-t=1000", "-d=1e-5", "-f=value") == plain
     assert plain.code == 0 and float(plain.out) > 0
     assert dpbudget("help", "epsilon") == dpbudget("epsilon", "--help")
     assert dpbudget("help") == dpbudget("--help")
@@ -152,7 +152,7 @@ def test_near_names_are_offered_and_not_taken(dpbudget, options: str, near: str)
 
 
 def test_case_and_underscores_of_a_name_do_not_matter(dpbudget) -> None:
-    names = ("--sampling", "Fixed_Size", "-a", "PLD", "--format", "VALUE", "--adjacency", "Replace-One")
+    names = ("--sampling", "Poisson", "-a", "PLD", "--format", "VALUE", "--adjacency", "Zero_Out")
     assert dpbudget("epsilon", *shlex.split(RUN), *names) == dpbudget(
         "epsilon", *shlex.split(RUN), *(name.lower().replace("_", "-") for name in names)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -86,6 +87,11 @@ def _root(
     pass
 
 
+@functools.cache
+def _parser() -> Any:
+    return typer.main.get_command(app)
+
+
 def _wrong(message: str, hint: str) -> int:
     shell.complain(f"error: {message}", hint)
     return 2
@@ -96,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     streams.prepare()
     words = usage.rewritten(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        root: Any = typer.main.get_command(app)
+        root = _parser()
         misread = usage.misread(words, root)
         if misread:
             sys.exit(_wrong(*misread))
