@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpbudget.accounting import coarse
 from dpbudget.accounting.accountants import ACCOUNTANTS as ACCOUNTANTS
 from dpbudget.accounting.accountants import Accountant, Question
 from dpbudget.accounting.ledger import NO_NOISE as NO_NOISE
@@ -42,7 +43,10 @@ def _ask(
         return _trivial(accountant, 0.0, "nothing is released")
     if ledger.unbounded:
         return _trivial(accountant, at_most, ledger.unbounded)
-    guarantee = quantity(ledger, argument, tolerance)
+    if accountant.kind is Kind.ESTIMATE:
+        guarantee = quantity(ledger, argument, tolerance)
+    else:
+        guarantee = coarse.between(ledger, lambda few: quantity(few, argument, tolerance))
     numbers = [guarantee.value.lower, guarantee.value.upper, guarantee.value.estimate]
     if any(number is not None and math.isnan(number) for number in numbers):
         raise NotCertified(f"{accountant.name} met a number that is not one; no bound is reported")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from dpbudget.accounting import (
     contour,
@@ -136,6 +137,12 @@ def _search(mechanism: Tuned, adjacency: Adjacency, delta: float) -> tuple[tunin
     return tuning_pairs.base_of(base, delta), law
 
 
+@lru_cache(maxsize=256)
+def _search_epsilon(mechanism: Tuned, adjacency: Adjacency, delta: float) -> float:
+    """An upper bound for one search; kept, since a question about other releases beside it asks for it again."""
+    return float(tuning.epsilon(*_search(mechanism, adjacency, delta), delta))
+
+
 def _pld_with_searches(ledger: Ledger, delta: float, tolerance: float) -> Guarantee:
     """A search alone takes the least of its bounds; beside others it enters as the (epsilon, delta) guarantee that it has
     at its share of delta, which is sound for the worst mechanism with that guarantee. From below only the others count."""
@@ -144,7 +151,7 @@ def _pld_with_searches(ledger: Ledger, delta: float, tolerance: float) -> Guaran
     share = delta if total == 1 and not rest.counts else delta / 2 / total
     stand_ins, parts = [], []
     for mechanism, count in ledger.tuned:
-        upper = float(tuning.epsilon(*_search(mechanism, ledger.adjacency, share), share))
+        upper = _search_epsilon(mechanism, ledger.adjacency, share)
         stand_ins.append(Release(ApproxDP(upper, share), count))
         parts.append(upper)
     lower = epsilon(rest, delta, tolerance=tolerance).value.lower if rest.counts else 0.0

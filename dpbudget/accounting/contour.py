@@ -100,7 +100,7 @@ def _total_variation(cut: Cut) -> float:
 
 def _find_epsilon(cut: Cut, saddle: Saddle, target: float, with_core: bool) -> float:
     """Newton on one contour, a new contour where epsilon moved away from its saddle point, until it stays."""
-    core, spread = None, 1.0
+    core, spread, before = None, 1.0, math.nan
     for _ in range(14):
         if with_core:
             core, saddle = _coring(cut, saddle, target)
@@ -111,6 +111,9 @@ def _find_epsilon(cut: Cut, saddle: Saddle, target: float, with_core: bool) -> f
         stays = abs(math.log(near.t / saddle.t)) < 0.3 or moved < 1e-3
         if stays and change < 3e-5 and contour.trusted(found, target):
             return max(found, 0.0)
+        if stays and change < 3e-5 and abs(found - before) * saddle.t < 1e-7:
+            raise NoConvergence  # the same value once more, and still not trusted
+        before = found
         spread = spread * 1.6 if stays and change >= 3e-5 else spread
         saddle = near
     raise NoConvergence

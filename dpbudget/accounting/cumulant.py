@@ -116,9 +116,9 @@ def panel_edges(
     inner = sorted(b for b in pair.breaks if lo < b < hi)
     pieces = []
     for a, b in pairwise([lo, *inner, hi]):
-        n = max(1, math.ceil((b - a) * refine / pair.panel))
-        if not n <= MAX_PANELS:
+        if not (b - a) * refine <= MAX_PANELS * pair.panel:
             raise NotCertified("the loss needs too many quadrature panels", hint="Raise the noise multiplier.")
+        n = max(1, math.ceil((b - a) * refine / pair.panel))
         pieces.append(np.linspace(a, b, n + 1)[:-1])
     edges = np.append(np.concatenate(pieces), hi)
     if loss_step == math.inf:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbudget.accounting.pair import Array, Pair
+from dpbudget.errors import NotCertified
 
 ROUND = 2.0**-53
 ROUNDS = 24
@@ -26,6 +27,8 @@ GROUP = 2**19
 """Points at a time, so that memory stays bounded."""
 PANELS_AT_ONCE = 2**16
 """Bounds the memory of a fine discretisation."""
+
+MOST_PANELS = 2**20
 
 _ORDERS = ((1 / 256, 3), (1 / 32, 4), (1 / 8, 6), (1 / 2, 10), (np.inf, 16))
 
@@ -66,6 +69,13 @@ def _legendre(order: int) -> tuple[Array, Array]:
     return np.asarray((x + 1) / 2, dtype=np.float64), np.asarray(w / 2, dtype=np.float64)
 
 
+def panel_count(pair: Pair, width: float) -> int:
+    """How many panels of the pair cover a width, at least 1. Raises NotCertified where they would not fit into memory."""
+    if not width <= MOST_PANELS * pair.panel:
+        raise NotCertified("so little noise is added that its law is too narrow to be resolved")
+    return max(1, int(np.ceil(width / pair.panel)))
+
+
 def panel_edges(pair: Pair, log_tail: float, floor: float = -np.inf, extra: Array | None = None) -> Array:
     """Edges in x of panels no wider than `pair.panel`, covering all but e^log_tail of P on either side.
 
@@ -78,7 +88,7 @@ def panel_edges(pair: Pair, log_tail: float, floor: float = -np.inf, extra: Arra
         lo = max(lo, min(float(pair.inverse_loss(np.array([floor]))[0]), lo + 0.9 * (hi - lo)))
     if not (hi > lo):
         return np.empty(0)
-    count = max(1, int(np.ceil((hi - lo) / pair.panel)))
+    count = panel_count(pair, hi - lo)
     points = [np.linspace(lo, hi, count + 1), np.asarray(pair.breaks, dtype=np.float64)]
     if extra is not None:
         points.append(extra)

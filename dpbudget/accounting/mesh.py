@@ -27,6 +27,8 @@ from dpbudget.accounting.tilted import find_tilt, tilt_nodes
 Parts = Sequence[tuple[Pair, int]]
 MAX_CELLS = 2**19
 MAX_MESHES = 5
+FEW_PARTS = 8
+"""Up to so many different pairs share the largest lattice; more take coarser ones, so that the work stays the same."""
 LOG_UNIMPORTANT = -37.0
 """Losses l with e^{lam l} below e^this / T of the one-step moment are not resolved."""
 FIRST_CELLS = 1500
@@ -124,9 +126,10 @@ def _finer(
     """From the step `first` on; as `_refine`."""
     unit = common_unit(parts)
     step = _snapped(first, unit)
+    crowd = max(1.0, len(parts) / FEW_PARTS)
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)
-        target, finest = goal(mesh), max(_finest(mesh, most_points), mesh.step * mesh.cells / most_cells)
+        target, finest = goal(mesh), crowd * max(_finest(mesh, most_points), mesh.step * mesh.cells / most_cells)
         fits = finest <= mesh.step
         if fits and mesh.predicted <= target:
             break

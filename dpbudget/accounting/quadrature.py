@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbudget.accounting.discretise import ROUND, truncated_mass
+from dpbudget.accounting.discretise import ROUND, panel_count, truncated_mass
 from dpbudget.accounting.pair import AnalyticPair, Array, Pair
 
 ORDER = 16
@@ -90,7 +90,7 @@ def first_panels(pair: Pair, log_tail: float) -> Array:
     lo, hi = pair.support(log_tail)
     if not (hi > lo):
         return np.empty(0)
-    count = max(2, int(np.ceil((hi - lo) / (4 * pair.panel))))
+    count = max(2, -(-panel_count(pair, hi - lo) // 4))
     edges = np.linspace(lo, hi, count + 1)
     inside = [x for x in pair.breaks if lo < x < hi]
     return np.unique(np.append(edges, inside)) if inside else edges

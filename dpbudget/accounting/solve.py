@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpbudget.accounting import account, lattice
+from dpbudget.accounting import account, coarse, lattice
 from dpbudget.accounting.account import DEFAULT_TOLERANCE, Ledger, Parallel
 from dpbudget.accounting.search import DecimalGrid, crossing, least, most
 from dpbudget.checks import MAX_STEPS
@@ -100,7 +100,7 @@ class _Prover:
             return math.inf
         if not ledger.is_ordinary:
             return _middle(account.epsilon(ledger, self.target.delta, tolerance=ROUGH_TOLERANCE).value)
-        ledger = ledger.with_gaussians()
+        ledger = coarse.around(ledger.with_gaussians())[0]
         directions = ledger.directions
         # The direction that costs more at the first value most likely does at the next; the proof takes both.
         names = [self.dearest] if self.dearest in directions else list(directions)

@@ -23,8 +23,8 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from dpbudget.accounting import rdp
-from dpbudget.accounting.discrete_pairs import AtomicPair
+from dpbudget.accounting import mesh, rdp
+from dpbudget.accounting.discrete_pairs import AtomicPair, approximate_dp_pair
 from dpbudget.accounting.discretise import ROUNDS, _sweep, convex_minorant, discretise
 from dpbudget.accounting.lattice import Bracket, certify_delta, certify_epsilon
 from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove
@@ -363,3 +363,18 @@ def test_never_ordered_the_wrong_way() -> None:
         ]
         for parts, delta in cheaper:
             assert certify_epsilon(parts, delta, tolerance=1e-4).lower <= base.upper, (case, parts, delta)
+
+
+def test_noise_too_small_to_be_resolved_takes_no_memory() -> None:
+    """Panels as narrow as the law is would fill gigabytes."""
+    for sigma in (1e-4, 1e-9):
+        with pytest.raises(NotCertified, match="so little noise"):
+            certify_epsilon([(SampledGaussianRemove(sigma, 0.01), 3)], 1e-5)
+
+
+def test_many_different_pairs_share_the_work_of_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh, "MAX_CELLS", 2**14)
+    parts = [(approximate_dp_pair(0.01 * (1 + i / 50), 0.0), 1) for i in range(40)]
+    found = certify_epsilon(parts, 1e-5, tolerance=1e-9)
+    assert 40 * found.detail["cells"] <= mesh.FEW_PARTS * mesh.MAX_CELLS * 1.2
+    assert 0 < found.lower < found.upper < 1.1 * found.lower

@@ -221,3 +221,12 @@ def test_a_law_that_lies_outside_its_core_whole():
     assert contour.epsilon([(SampledGaussianAdd(0.56051, 0.009056), 3)], 2.74e-9) is None
     found = contour.epsilon([(SampledGaussianRemove(0.56051, 0.009056), 3)], 2.74e-9)
     assert found == pytest.approx(5.720818, rel=1e-6)
+
+
+def test_a_value_that_stays_and_is_not_trusted_is_given_up(monkeypatch):
+    """Five rarely sampled steps: each further contour would cost as much as the certificate, and say the same."""
+    drawn = []
+    around = contour.contour_around
+    monkeypatch.setattr(contour, "contour_around", lambda *given: drawn.append(given) or around(*given))
+    assert contour.epsilon([(SampledGaussianRemove(1.1, 0.01), 5)], 1e-5) is None
+    assert len(drawn) == 3  # one without a core, two with it
