@@ -167,7 +167,7 @@ class Curve:
         found = self._ends(sorted({*coarse, best}), fpr)
         spacing = max(_spacing(tolerance, self._value(best, fpr), bend), 1e-6)
         for h in (
-            spacing * factor for factor in (1.0, 3.0, 9.0, 27.0, 0.3)
+            spacing * factor for factor in (1.0, 3.0, 9.0, 27.0, 81.0, 243.0, 0.3)
         ):  # wider ones help where the ends are loose
             if not 1e-9 < h < 1.0:
                 continue
