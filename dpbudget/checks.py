@@ -11,6 +11,7 @@ from dpbudget.errors import InputError
 from dpbudget.names import meant, plain
 
 MAX_STEPS = 10**9
+MAX_RECORDS = 10**18
 LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
 
 
@@ -21,7 +22,7 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
     if isinstance(text, (bool,)) or not isinstance(text, (str, int, float)):
         raise InputError(parameter, f"{text!r} is not a number")
     shown = str(text).strip()
-    if isinstance(text, str) and len(shown) > 200:
+    if len(shown) > 200:
         raise InputError(parameter, f"a number of {len(shown)} characters", hint="Fifteen digits are enough.")
     parts = shown.split("/")
     try:
@@ -42,7 +43,18 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
         )
     # A zero with a huge exponent would be expanded.
     exact = [Fraction(part.strip()) if value else Fraction(0) for part, value in zip(parts, values, strict=True)]
-    return exact[0] / exact[1] if len(exact) == 2 else exact[0]
+    return exact[0] if len(exact) == 1 else _quotient(parameter, shown, exact[0] / exact[1])
+
+
+def _quotient(parameter: str, shown: str, value: Fraction) -> Fraction:
+    """The value, where a double can hold it."""
+    if _plain(value) in ("inf", "-inf"):
+        raise InputError(parameter, f"{shown} is not a finite number", hint="Give a value below 1e308.")
+    if value and float(value) == 0:
+        raise InputError(
+            parameter, f"{shown} is too small to be told from 0", hint="The smallest value is about 1e-307."
+        )
+    return value
 
 
 def _way_out(text: str) -> str:
@@ -72,14 +84,16 @@ def choice(parameter: str, typed: str, known: Iterable[str]) -> str:
 
 
 def real(parameter: str, value: float | Fraction) -> float:
-    result = float(value)
-    if not math.isfinite(result):
-        raise InputError(parameter, f"{value} is not a finite number")
-    return result
+    if not math.isfinite(float(_plain(value))):
+        raise InputError(parameter, f"{_plain(value)} is not a finite number", hint="Give a value below 1e308.")
+    return float(value)
 
 
 def _plain(value: float | Fraction) -> str:
-    return f"{float(value):.12g}"
+    try:
+        return f"{float(value):.12g}"
+    except OverflowError:  # an exact number can be larger than any double
+        return "inf" if value > 0 else "-inf"
 
 
 def positive(parameter: str, value: float | Fraction, *, hint: str = "") -> float:
@@ -138,6 +152,11 @@ def whole(parameter: str, value: float | Fraction, *, least: int = 1, most: int 
     if most is not None and result > most:
         raise InputError(parameter, f"{_plain(result)} is above {most:,}", hint=hint or f"The most is {most:,}.")
     return result
+
+
+def records(parameter: str, value: float | Fraction | str, *, hint: str = "") -> int:
+    """A count of records, clients or devices, which nobody has more than MAX_RECORDS of."""
+    return whole(parameter, number(parameter, value), most=MAX_RECORDS, hint=hint)
 
 
 def steps(value: float | Fraction, parameter: str = "steps") -> int:

@@ -23,7 +23,7 @@ import numpy as np
 from dpbudget.accounting import rdp
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.errors import InputError
-from dpbudget.model import ZCDP, ApproxDP, Guarantee, Interval, Kind
+from dpbudget.model import ZCDP, ApproxDP, Guarantee, Interval, Kind, Tuned
 
 
 def conversion(order: float, delta: float) -> float:
@@ -58,18 +58,25 @@ def _together(spent: float, turned: float) -> float:
     return max(0.0, spent + turned + 4e-15 * (spent + abs(turned)))
 
 
+def check(ledger: Ledger) -> None:
+    """Raises InputError where a release has no Renyi guarantee that the filter could add up."""
+    for mechanism, _ in ledger.counts:
+        if isinstance(mechanism, Tuned) or (isinstance(mechanism, ApproxDP) and mechanism.delta > 0):
+            name = "a search" if isinstance(mechanism, Tuned) else "an approx-dp release"
+            raise InputError(
+                "adaptive",
+                f"{name} has no Renyi guarantee here, and the filter for adaptive budgets needs one",
+                hint="Describe the release by its mechanism, or drop adaptive = true.",
+            )
+
+
 def _spent(ledger: Ledger, alpha: float) -> float:
     """The sum of the releases' Renyi divergences at alpha, in the worse direction."""
     if ledger.unbounded:
         return math.inf
     rho = sum(count * mechanism.rho for mechanism, count in ledger.counts if isinstance(mechanism, ZCDP))
     rest = Ledger(tuple(item for item in ledger.counts if not isinstance(item[0], ZCDP)), ledger.adjacency)
-    if any(isinstance(mechanism, ApproxDP) and mechanism.delta > 0 for mechanism, _ in rest.counts):
-        raise InputError(
-            "adaptive",
-            "an approx-dp release has no Renyi guarantee, and the filter for adaptive budgets needs one",
-            hint="Describe the release by its mechanism, or drop adaptive = true.",
-        )
+    check(rest)
     if not rest.counts:
         return rho * alpha
     totals = [float(rdp.rdp_total(parts, np.array([alpha]))[0]) for parts in rest.directions.values()]

@@ -27,10 +27,12 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     now = {release["name"]: release for release in new["releases"]}
     moved = []
     for name in sorted(now.keys() & then.keys()):
-        old_ends, ends = _old_table(then[name], "epsilon_alone"), interval_json(now[name]["epsilon_alone"])
         change: dict[str, Any] = {"release": name}
-        if _differ(old_ends, ends):
-            change |= {"from": _end(old_ends, "upper"), "to": ends.get("upper")}
+        alone = now[name]["epsilon_alone"]
+        if alone is not None and then[name].get("epsilon_alone", {}) is not None:  # left out of a report on very many
+            old_ends, ends = _old_table(then[name], "epsilon_alone"), interval_json(alone)
+            if _differ(old_ends, ends):
+                change |= {"from": _end(old_ends, "upper"), "to": ends.get("upper")}
         if then[name].get("status") != now[name]["status"]:
             change["status"] = {"from": then[name].get("status", ""), "to": now[name]["status"]}
         if len(change) > 1:

@@ -11,6 +11,7 @@ from dpbudget.answers import words
 from dpbudget.answers.filecost import KNOBS, Plan, turn, verdict
 from dpbudget.answers.filewords import assumptions, assumptions_json, budget_json, delta_notice, file_name, subject
 from dpbudget.budgetfile.document import BudgetDocument, BudgetFileError, Problem
+from dpbudget.budgetfile.values import quoted
 from dpbudget.errors import Infeasible
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table
 
@@ -61,7 +62,7 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
         warnings.append(
             Notice(
                 "unknown",
-                f'release "{entry.name}" is left out: its {key} is still to be solved for',
+                f'release "{quoted(entry.name)}" is left out: its {key} is still to be solved for',
                 f"Run dpbudget solve {document.filename}.",
             )
         )

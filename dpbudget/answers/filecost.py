@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dpbudget.accounting import account, filter, solve
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.accounting.solve import Solution, Target
 from dpbudget.budgetfile.document import BudgetDocument, BudgetFileError, DocumentRelease, Problem, to_releases
 from dpbudget.budgetfile.findings import file_words
+from dpbudget.budgetfile.values import quoted
 from dpbudget.checks import MAX_STEPS
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Guarantee, Release
+
+MOST_PARTITIONS = 100
+"""Each one is composed by itself. Equal ones are one."""
 
 FIXED = "fixed releases, composed exactly"
 
@@ -76,6 +80,7 @@ class Plan:
 
     document: BudgetDocument
     tolerance: float
+    known: dict[tuple[Ledger | Parallel, float], Guarantee] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def target(self) -> Target:
@@ -101,7 +106,11 @@ class Plan:
                 partitions.setdefault(entry.partition, []).extend(self._releases(entry))
         if not partitions:
             return Ledger.of(common, adjacency)
-        return Parallel(tuple(Ledger.of([*common, *own], adjacency) for own in partitions.values()))
+        ledgers = dict.fromkeys(Ledger.of([*common, *own], adjacency) for own in partitions.values())
+        if len(ledgers) > MOST_PARTITIONS:
+            message = f"{len(ledgers):,} partitions with different releases; {MOST_PARTITIONS:,} are the most"
+            raise BudgetFileError([Problem(self.document.filename, 0, message, suggestion="Make partitions equal.")])
+        return Parallel(tuple(ledgers))
 
     def prove(self) -> None:
         """Raise BudgetFileError with every release that has no proven bound under the file's adjacency."""
@@ -109,7 +118,10 @@ class Plan:
         for entry in self.document.releases:
             if entry.unknown is None:
                 try:
-                    ledger = Ledger.of(self._releases(entry), self.document.budget.adjacency).without_zcdp()
+                    ledger = Ledger.of(self._releases(entry), self.document.budget.adjacency)
+                    if self.document.budget.adaptive:
+                        filter.check(ledger)
+                    ledger = ledger.without_zcdp()
                     _ = ledger.unbounded or ledger.tuned or ledger.directions
                 except BudgetFileError as error:
                     found += error.problems
@@ -140,19 +152,24 @@ class Plan:
             raise self.problem(entry, error.parameter, error.message, error.hint) from None
 
     def problem(self, entry: DocumentRelease, key: str, message: str, hint: str) -> BudgetFileError:
-        where = f'release "{entry.name}"'
+        where = f'release "{quoted(entry.name)}"'
         return BudgetFileError([Problem(self.document.filename, entry.line_of(key), message, where, key, hint)])
 
-    def total(self, entries: Sequence[DocumentRelease]) -> Guarantee:
-        """Epsilon of the entries at the budget's delta: certified from both sides, or the filter's."""
+    def total(self, entries: Sequence[DocumentRelease], tolerance: float | None = None) -> Guarantee:
+        """Epsilon of the entries at the budget's delta: certified from both sides, or the filter's. Computed once."""
         budget = self.document.budget
         what = self.account(entries)
-        if budget.adaptive:
-            return filter.epsilon(what, budget.epsilon, budget.delta)
-        try:
-            return account.epsilon(what, budget.delta, tolerance=self.tolerance)
-        except InputError as error:
-            raise BudgetFileError([Problem(self.document.filename, 0, str(error), suggestion=error.hint)]) from None
+        key = what, tolerance or self.tolerance
+        if key not in self.known:
+            try:
+                if budget.adaptive:
+                    self.known[key] = filter.epsilon(what, budget.epsilon, budget.delta)
+                else:
+                    self.known[key] = account.epsilon(what, budget.delta, tolerance=key[1])
+            except InputError as error:
+                problem = Problem(self.document.filename, 0, str(error), suggestion=file_words(error.hint))
+                raise BudgetFileError([problem]) from None
+        return self.known[key]
 
     def composition(self) -> str:
         return FILTER if self.document.budget.adaptive else FIXED
@@ -167,7 +184,7 @@ def plan(document: BudgetDocument, tolerance: float) -> Plan:
                     document.filename,
                     entry.line_of(key),
                     "is still to be solved for",
-                    f'release "{entry.name}"',
+                    f'release "{quoted(entry.name)}"',
                     key,
                     f"Run dpbudget solve {document.filename} --write first.",
                 )
