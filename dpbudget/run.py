@@ -156,7 +156,7 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
         "adjacency": adjacency,
         "unit": checks.choice("unit", given.get("unit", "example"), UNITS),
         "group_size": checks.whole("group_size", given.get("group_size", 1), most=1000),
-        "max_batch": checks.whole("max_batch", given["max_batch"]) if "max_batch" in given else None,
+        "max_batch": checks.records("max_batch", given["max_batch"]) if "max_batch" in given else None,
         "microbatches": bool(given.get("microbatches", False)),
     }
     given["loader"] = checks.choice("loader", given.get("loader", "exact"), derive.LOADERS)
@@ -180,18 +180,18 @@ def _history(given: Mapping[str, Any], history: Sequence[tuple[float, float, int
             raise InputError(
                 "history", f"already gives what --{name.replace('_', '-')} says", hint="Pass one of the two."
             )
-    size = checks.whole("dataset_size", given["dataset_size"]) if "dataset_size" in given else None
+    size = checks.records("dataset_size", given["dataset_size"]) if "dataset_size" in given else None
     return Run(history=tuple(history), dataset_size=size, **common)
 
 
 def _batch(given: Mapping[str, Any], derived: dict[str, str]) -> tuple[int | None, int | None]:
-    size = checks.whole("dataset_size", given["dataset_size"]) if "dataset_size" in given else None
-    factors = [(name, checks.whole(name, given[name])) for name in ("devices", "accumulate") if name in given]
+    size = checks.records("dataset_size", given["dataset_size"]) if "dataset_size" in given else None
+    factors = [(name, checks.records(name, given[name])) for name in ("devices", "accumulate") if name in given]
     if "batch_size" not in given:
         if factors:
             raise InputError(factors[0][0], "multiplies a batch size, and none is given", hint="Pass --batch-size.")
         return None, size
-    batch = each = checks.whole("batch_size", given["batch_size"], hint="A batch size is a count of records.")
+    batch = each = checks.records("batch_size", given["batch_size"], hint="A batch size is a count of records.")
     for _, factor in factors:
         batch *= factor
         derived["batch_size"] = f"{each} per batch x " + " x ".join(f"{f} {n}" for n, f in factors)

@@ -93,7 +93,7 @@ def federated(
     """
 
     def build() -> Report:
-        total = None if clients is None else checks.whole("clients", checks.number("clients", clients))
+        total = None if clients is None else checks.records("clients", clients)
         per_round = _per_round(clients_per_round, client_rate, total, sampling)
         length = (
             None if rounds is None else checks.whole("rounds", checks.number("rounds", rounds), most=checks.MAX_STEPS)
@@ -107,11 +107,7 @@ def federated(
         relation = Adjacency(checks.choice("adjacency", adjacency or default_adjacency(place, drawn), Adjacency))
         if local_size is not None and sizes is not None:
             raise InputError("sizes", "contradicts --local-size", hint="Pass one of the two.")
-        local = (
-            []
-            if local_size is None
-            else [("every client", checks.whole("local_size", checks.number("local_size", local_size)))]
-        )
+        local = [] if local_size is None else [("every client", checks.records("local_size", local_size))]
         if sizes is not None:
             from dpbudget.sizes import read_sizes
 
@@ -171,7 +167,7 @@ def _deltas(option: DeltaOption, clients: int | None) -> list[float]:
 
 
 def _whole(name: str, text: Text) -> int | None:
-    return None if text is None else checks.whole(name, checks.number(name, text))
+    return None if text is None else checks.records(name, text)
 
 
 def _positive(name: str, text: Text) -> float | None:

@@ -155,11 +155,7 @@ def _alone(run: RunOptions, target: object) -> None:
 
 
 def _delta(run: RunOptions, delta: DeltaOption) -> float:
-    size = (
-        None
-        if run.dataset_size is None
-        else checks.whole("dataset_size", checks.number("dataset_size", run.dataset_size))
-    )
+    size = None if run.dataset_size is None else checks.records("dataset_size", run.dataset_size)
     if delta.delta is None and size is not None:
         return derive.default_delta(size)
     return shell.one_delta(delta, Run())

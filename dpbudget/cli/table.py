@@ -130,7 +130,7 @@ def plan(
     def build() -> Report:
         if dataset_size is None:
             raise InputError("dataset_size", "is missing", hint="Pass --dataset-size N.")
-        n = checks.whole("dataset_size", checks.number("dataset_size", dataset_size))
+        n = checks.records("dataset_size", dataset_size)
         target = shell.epsilon_of(epsilon.epsilon)
         given = {"sampling": sampling, "adjacency": adjacency}
         at = checks.delta(checks.number("delta", delta.delta)) if delta.delta is not None else derive.default_delta(n)

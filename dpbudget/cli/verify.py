@@ -193,5 +193,5 @@ def _threshold(attack: AttackOptions) -> float | None:
 
 def _delta(run: RunOptions, delta: DeltaOption) -> float:
     if delta.delta is None and run.dataset_size is not None:
-        return derive.default_delta(checks.whole("dataset_size", checks.number("dataset_size", run.dataset_size)))
+        return derive.default_delta(checks.records("dataset_size", run.dataset_size))
     return shell.one_delta(delta, Run())
