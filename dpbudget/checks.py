@@ -21,6 +21,8 @@ def number(parameter: str, text: str | float | Fraction) -> Fraction:
         return text
     if isinstance(text, (bool,)) or not isinstance(text, (str, int, float)):
         raise InputError(parameter, f"{text!r} is not a number")
+    if isinstance(text, int) and abs(text) < 10**308:  # counted, not typed: how large it is says more than its length
+        return Fraction(text)
     shown = str(text).strip()
     if len(shown) > 200:
         raise InputError(parameter, f"a number of {len(shown)} characters", hint="Fifteen digits are enough.")

@@ -91,3 +91,17 @@ def test_a_closed_pipe_is_no_verdict() -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("failure", [OverflowError, FloatingPointError])
+def test_numbers_beyond_the_doubles_are_no_internal_error(
+    dpbudget, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    """There is no bound then, and no fault of the program to report either."""
+
+    def gives_up(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(cost, "_ask", gives_up)
+    ran = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "10", "-d", "1e-5")
+    assert ran.code == 4 and ran.out == "" and "no bound is reported" in ran.err

@@ -16,7 +16,7 @@ from dpbudget import checks, derive
 from dpbudget.accounting.accountants import ACCOUNTANTS
 from dpbudget.cli import streams
 from dpbudget.cli.options import DeltaOption, OneEngineOptions, OutputOptions, RunOptions, ToleranceOption
-from dpbudget.errors import DpbudgetError, InputError
+from dpbudget.errors import DpbudgetError, InputError, NotCertified
 from dpbudget.render import FORMATS, renderer
 from dpbudget.render.style import Style
 from dpbudget.run import SAYS, Run, resolve
@@ -118,7 +118,11 @@ def answer(
         _writable(output.output)
     if plot is not None:
         _drawable(plot)
-    report = build()
+    try:
+        report = build()
+    except (OverflowError, FloatingPointError) as why:
+        hint = "Try another --accountant, more noise or a larger delta."
+        raise NotCertified("numbers on the way leave the range of doubles; no bound is reported", hint=hint) from why
     if plot is not None:
         _draw(report, plot)
     from dpbudget.render import numbers
