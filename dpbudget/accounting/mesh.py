@@ -102,12 +102,13 @@ def _refine(
     around = epsilon if log_delta is None else (log_moment - log_delta + float(log_gmax(lam))) / lam
     scale = tolerance * max(around or 0.0, 0.0)
     floors = _floors(nodes, lam)
-    unit = common_unit(parts)
+    span = _span(parts, log_tail, floors)
+    unit = _affordable(common_unit(parts), span, len(parts), MAX_CELLS)
     total = sum(n for _, n in parts)
     coarse = 0.0
     if scale > 0:  # the expected width is about T (1 + lam) h^2 / 4
         coarse = float(np.sqrt(2 * scale / total / (1 + lam)))
-    step = max(_span(parts, log_tail, floors) / FIRST_CELLS, coarse)
+    step = max(span / FIRST_CELLS, coarse)
     if unit > 0 and all(is_atomic(pair) for pair, _ in parts):
         step = unit
     return _finer(parts, log_tail, goal, lam, floors, step, MAX_POINTS, MAX_CELLS)
@@ -124,7 +125,7 @@ def _finer(
     most_cells: int,
 ) -> _Mesh:
     """From the step `first` on; as `_refine`."""
-    unit = common_unit(parts)
+    unit = _affordable(common_unit(parts), _span(parts, log_tail, floors), len(parts), most_cells)
     step = _snapped(first, unit)
     crowd = max(1.0, len(parts) / FEW_PARTS)
     for _ in range(MAX_MESHES):
@@ -168,6 +169,11 @@ def common_unit(parts: Parts) -> float:
         if np.all(np.abs(multiples - np.round(multiples)) < 1e-9):
             weight, unit = count * sum(p for _, p in pair.atoms), least
     return unit
+
+
+def _affordable(unit: float, span: float, parts: int, most_cells: int) -> float:
+    """The unit, or 0 where it is so short beside the widest pair that a lattice of it would not fit."""
+    return unit if unit * most_cells >= 2 * max(1.0, parts / FEW_PARTS) * span else 0.0
 
 
 def _snapped(step: float, unit: float) -> float:

@@ -24,9 +24,10 @@ import pytest
 from numpy.random import Generator
 
 from dpbudget.accounting import mesh, rdp
-from dpbudget.accounting.discrete_pairs import AtomicPair, approximate_dp_pair
+from dpbudget.accounting.discrete_pairs import AtomicPair, SampledLaplaceRemove, approximate_dp_pair
 from dpbudget.accounting.discretise import ROUNDS, _sweep, convex_minorant, discretise
 from dpbudget.accounting.lattice import Bracket, certify_delta, certify_epsilon
+from dpbudget.accounting.pair import Pair
 from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove
 from dpbudget.errors import NotCertified
 
@@ -378,3 +379,13 @@ def test_many_different_pairs_share_the_work_of_a_few(monkeypatch: pytest.Monkey
     found = certify_epsilon(parts, 1e-5, tolerance=1e-9)
     assert 40 * found.detail["cells"] <= mesh.FEW_PARTS * mesh.MAX_CELLS * 1.2
     assert 0 < found.lower < found.upper < 1.1 * found.lower
+
+
+@pytest.mark.parametrize("tiny", [approximate_dp_pair(1e-9, 0.0), SampledLaplaceRemove(1e12)])
+def test_tiny_atoms_beside_large_ones_do_not_set_the_mesh(tiny: Pair) -> None:
+    """A lattice that meets atoms 1e-9 apart exactly has billions of points on [-1, 1]."""
+    found = certify_epsilon([(SampledLaplaceRemove(2.0), 2), (tiny, 100)], 1e-5)
+    assert found.detail["cells"] <= mesh.MAX_CELLS
+    assert found.upper - found.lower < 1e-3 * found.upper
+    alone = certify_epsilon([(SampledLaplaceRemove(2.0), 2)], 1e-5)
+    assert found.upper >= alone.lower and found.lower <= alone.upper + 2e-7
