@@ -241,6 +241,13 @@ def test_randomized_response_by_epsilon_is_never_less_than_epsilon(epsilon: floa
     assert math.log(ratio) <= epsilon + 1e-14 * (1 + math.exp(epsilon) / categories)
 
 
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_randomized_response_of_any_epsilon_is_read(adjacency: Adjacency) -> None:
+    for epsilon in ("20", "709", "1e6", "1e299"):
+        body = f'mechanism = "randomized-response"\ncategories = 3\nepsilon = {epsilon}'
+        assert len(parts(body, head=HEAD.replace("add-or-remove-one", adjacency))) == 1
+
+
 def test_randomized_response_beyond_round_off_becomes_its_dominating_guarantee() -> None:
     body = 'mechanism = "randomized-response"\ncategories = 3\nepsilon = 40'
     for adjacency in ("replace-one", "zero-out"):

@@ -192,7 +192,7 @@ def truth_probability(epsilon: float, categories: int) -> float:
     t = (e^epsilon - 1) / (e^epsilon - 1 + k). Rounded up, towards a larger epsilon, by four units of round-off;
     1 - t then carries a relative error of about e^epsilon * 1e-15 / k, so epsilon should stay below 20.
     """
-    grown = math.expm1(epsilon)
+    grown = math.expm1(min(epsilon, 700.0))  # 1 to the last digit long before
     value = grown / (grown + categories)
     return min(value * (1 + 2**-51), math.nextafter(1.0, 0.0))
 
