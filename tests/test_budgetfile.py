@@ -464,6 +464,12 @@ def test_partitions_under_replace_one_need_a_promise() -> None:
     assert load(text.replace("replace-one", "zero-out"), filename="b.toml").releases[0].partition == "east"
 
 
+def test_what_is_quoted_from_a_line_cannot_break_a_message() -> None:
+    message = only("# \u2028\nschema = 1\n\x1b[31madaptive = maybe\n")
+    assert message.startswith("b.toml:3: not valid TOML") and message.isprintable()
+    assert 'Text stands in quotes: \\u001B[31madaptive = "maybe".' in message
+
+
 def test_names_cannot_break_a_message() -> None:
     text = f'{HEAD}[[release]]\nname = "a\\u001b[31m\\n\\"b"\n{SGD}x = 1\n'
     message = only(text)

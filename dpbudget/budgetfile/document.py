@@ -29,12 +29,11 @@ class Problem:
     suggestion: str = ""
 
     def __str__(self) -> str:
-        place = one_line(self.file) + (f":{self.line}" if self.line else "")
-        parts = [place, self.where, self.key, self.message]
-        text = ": ".join(part for part in parts if part)
-        if not self.suggestion:
-            return text
-        return f"{text}; {self.suggestion}" if self.suggestion[0].islower() else f"{text}. {self.suggestion}"
+        place = self.file + (f":{self.line}" if self.line else "")
+        text = ": ".join(part for part in (place, self.where, self.key, self.message) if part)
+        if self.suggestion:
+            text += f"; {self.suggestion}" if self.suggestion[0].islower() else f". {self.suggestion}"
+        return one_line(text)
 
 
 def one_line(text: str) -> str:

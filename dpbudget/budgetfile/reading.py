@@ -112,7 +112,7 @@ def _instead(text: str, line: int) -> str:
     """What was probably meant on a line that is not TOML."""
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
         return "It looks like JSON; dpbudget init writes a budget file to start from."
-    lines = text.splitlines()
+    lines = text.split("\n")  # as TOML counts them
     key, mark, value = (lines[line - 1] if 0 < line <= len(lines) else "").partition("=")
     value = value.partition("#")[0].strip()
     if not mark:
