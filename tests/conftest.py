@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,30 @@ DATA = Path(__file__).parent / "data"
 def rows(name: str) -> list[dict[str, str]]:
     with (DATA / name).open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+class TooLong(BaseException):
+    """Raised by a timer in the midst of a computation; no `except Exception` stops it."""
+
+
+@contextlib.contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Raises TooLong once the process has used so much CPU time inside: a guard against hangs, not a measurement.
+
+    A machine that is busy with other work does not set it off. It interrupts between two steps of the interpreter, so
+    a single call into compiled code ends first; in the main thread only, and one inside another takes its place.
+    """
+
+    def expired(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGPROF, expired)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ import command_lines
 import hypothesis
 import pytest
 from command_lines import COMMANDS, FILES, RECIPES, command_line
-from conftest import Ran
+from conftest import Ran, TooLong, patience
 from hypothesis import given
 from hypothesis import strategies as st
 from test_schemas import REPORT, faults
@@ -32,24 +31,6 @@ from dpbudget.cli import main
 
 PATIENCE = 20.0  # CPU seconds
 CODES = {0, 2, 3, 4}  # those of the contract that a run can end with by itself
-
-
-class TooLong(BaseException):
-    """Raised by a timer in the midst of a run; no `except Exception` stops it."""
-
-
-@contextlib.contextmanager
-def _patience(seconds: float) -> Iterator[None]:
-    def expired(*_: object) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGPROF, expired)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 @contextlib.contextmanager
@@ -80,7 +61,7 @@ def run(line: Sequence[str], *, columns: int = 80, stdin: str = "budget.toml") -
         world.enter_context(contextlib.redirect_stdout(streams[0]))
         world.enter_context(contextlib.redirect_stderr(streams[1]))
         try:
-            with _patience(PATIENCE):
+            with patience(PATIENCE):
                 main(list(line))
         except SystemExit as stop:
             code = int(stop.code or 0)
