@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases, measure, tables
+from benchmarks import cases, floors, measure, tables
 from benchmarks.contenders import CONTENDERS, OPAKE, OURS, OURS_FINE, RIVAL
 from benchmarks.goals import goals
 from benchmarks.pool import ROOT
@@ -48,6 +48,7 @@ def _sections(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, A
         "processes": lambda: measure.processes(rounds + 2, _say),
         "epsilon": lambda: measure.epsilons([*known, *cases.hard()], names, rounds, limit, _say, options.slow_every),
         "solvers": lambda: measure.solvers(rounds, options.solver_limit, _say),
+        "floors": lambda: floors.measure(rounds, _say),
         "growth": lambda: measure.growth([n for n in GROWING if n in names], rounds, limit, _say),
     }
 

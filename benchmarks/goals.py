@@ -165,6 +165,17 @@ def _processes(processes: Result) -> list[Goal]:
     return [Goal(what, f"{ours['wall']:.3g} s against {theirs['wall']:.3g} s", ours["wall"] < theirs["wall"])]
 
 
+FLOORS = {"privacy losses": 2.0, "DP-SGD": 3.0}
+
+
+def _floors(floors: Result) -> list[Goal]:
+    found = []
+    for what, most in FLOORS.items():
+        ratios = {name: job["ours"] / job["bare"] for name, job in floors.items() if name.startswith(what)}
+        found.append(_worst(f"{what}: processor time over the unavoidable, at most {most:g}", ratios, most))
+    return found
+
+
 def goals(cases: Sequence[Case], results: Result) -> list[Goal]:
     return [
         *_soundness(cases, results.get("epsilon", {})),
@@ -175,4 +186,5 @@ def goals(cases: Sequence[Case], results: Result) -> list[Goal]:
         *_growth(results.get("growth", {})),
         *_memory(results),
         *_processes(results.get("processes", {})),
+        *_floors(results.get("floors", {})),
     ]

@@ -150,6 +150,14 @@ def _processes(processes: Result) -> str:
     return table(["process", "time, median"], rows)
 
 
+def _floors(floors: Result) -> str:
+    rows = [
+        [name, seconds(job["ours"]), seconds(job["bare"]), f"{job['ours'] / job['bare']:.3g}"]
+        for name, job in floors.items()
+    ]
+    return table(["simulation", "dpbudget", "unavoidable", "ratio"], rows)
+
+
 def _versions(versions: Result) -> str:
     rows = []
     for name, contender in CONTENDERS.items():
@@ -248,6 +256,11 @@ The noise multiplier that meets a target: dpbudget proves the least decimal of s
 {_processes(results.get("processes", {}))}
 The command reports two accountants, `pld` and `rdp`, unless told otherwise.
 
+## Simulations
+
+Processor time over that of the random numbers, exponentials and matrix products alone, which no simulation can avoid.
+
+{_floors(results.get("floors", {}))}
 ## Not answered
 
 {_refusals([*known, *hard], results)}"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 
 import numpy as np
@@ -236,31 +235,6 @@ def test_seeds_repeat_and_precision_chooses_the_samples() -> None:
 def test_nonsense_is_refused(call) -> None:
     with pytest.raises(InputError):
         call()
-
-
-def test_throughput_is_half_of_the_bare_operations() -> None:
-    """The best of several interleaved runs of each, in CPU time, so that a busy machine does not decide."""
-    count = 2000 * 1000
-    chosen = [sampling.plan(BASE, 1.8282, direction) for direction in ("remove", "add")]
-
-    def bare() -> None:
-        rng = np.random.default_rng(0)
-        for _ in range(count // mc_laws.CHUNK):
-            z = rng.standard_normal(mc_laws.CHUNK)
-            np.expm1(z, out=z)
-            np.log1p(z, out=z)
-
-    def ours() -> None:
-        for plan in chosen:
-            sampling._collect(plan, np.random.default_rng(0), count // 2000, lambda _: None)
-
-    best = {bare: math.inf, ours: math.inf}
-    for _ in range(6):
-        for job in (bare, ours):
-            start = time.process_time()
-            job()
-            best[job] = min(best[job], time.process_time() - start)
-    assert best[ours] <= 2 * best[bare]
 
 
 @pytest.mark.slow

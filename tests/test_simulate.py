@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import time
 from pathlib import Path
 
 import numpy as np
@@ -205,34 +204,6 @@ def test_an_attack_on_the_simulated_run_shows_no_more_than_is_certified() -> Non
     assert montecarlo.convicts(weak, claimed)
 
 
-@pytest.mark.parametrize("batch", [64, 512])
-def test_throughput_is_that_of_the_matrix_products(batch: int) -> None:
-    rng = np.random.default_rng(10)
-    records = table(rng, 4000, features=64, classes=10)
-    plan = recipe(rate=batch / 4000, batch_size=batch, normaliser=float(batch), steps=150)
-
-    def bare() -> float:
-        """The same products, exponentials and random numbers, and nothing else."""
-        weights, start = np.zeros((65, 10)), time.perf_counter()
-        for _ in range(plan.steps):
-            rows = np.flatnonzero(rng.random(4000) < plan.rate)
-            inputs, targets = records.inputs[rows], records.targets[rows]
-            residual = np.exp(inputs @ weights) - targets
-            norms = np.sqrt((inputs * inputs).sum(axis=1) * (residual * residual).sum(axis=1))
-            total = inputs.T @ (residual * (1 / np.maximum(1.0, norms))[:, None])
-            weights -= 0.0 * (total + rng.standard_normal(total.shape))
-        return time.perf_counter() - start
-
-    def simulated() -> float:
-        start = time.perf_counter()
-        dpsgd.train(records, plan, rng)
-        return time.perf_counter() - start
-
-    # the best of several alternating runs: the machine may be busy with something else
-    times = [(simulated(), bare()) for _ in range(7)]
-    assert min(t for t, _ in times) < 3 * min(t for _, t in times)
-
-
 # --- federated --------------------------------------------------------------------------------------------------------
 
 
@@ -424,10 +395,9 @@ def test_clients_of_a_column(dpbudget, tmp_path: Path) -> None:
 
 
 def test_demonstration_of_dp_sgd(dpbudget_process) -> None:
-    start = time.perf_counter()
     ran = dpbudget_process("simulate", "-n", "600", "--features", "8", "-b", "64", "--lr", "0.5", "-C", "1", "--sigma", "1.2",
                            "-E", "20", "-d", "1e-5", "--sampling", "shuffle")  # fmt: skip
-    assert ran.code == 0 and time.perf_counter() - start < 30  # 2 s on an idle core
+    assert ran.code == 0
     out = " ".join(ran.out.split())
     # Quoted as if Poisson: 7.748. Proven of shuffled batches: 20 Gaussian releases, 22.175, and a data set at 15.45.
     assert "epsilon <= 22.175" in out and "15.454 to 22.175" in out
@@ -436,27 +406,9 @@ def test_demonstration_of_dp_sgd(dpbudget_process) -> None:
 
 
 def test_demonstration_of_federated_learning(dpbudget) -> None:
-    start = time.perf_counter()
-    given = (
-        "--clients",
-        "5",
-        "-n",
-        "500",
-        "-C",
-        "1",
-        "--sigma",
-        "0.5",
-        "--rounds",
-        "10",
-        "-d",
-        "1e-5",
-        "--noise-at",
-        "client",
-    )
-    ran = dpbudget(
-        "simulate", "federated", *given[:2], *given[2:4], "--lr", "0.1", "--local-batch", "100", *given[4:], *QUICK
-    )
-    assert ran.code == 0 and time.perf_counter() - start < 30
+    ran = dpbudget("simulate", "federated", "--clients", "5", "-n", "500", "--lr", "0.1", "--local-batch", "100", "-C", "1",
+                   "--sigma", "0.5", "--rounds", "10", "-d", "1e-5", "--noise-at", "client", *QUICK)  # fmt: skip
+    assert ran.code == 0
     run = ran.json["result"]["runs"][0]
     against = {entry["adversary"]: entry["epsilon"]["upper"] for entry in run["against"]}
     # the server sees ten uploads at 0.5: one Gaussian release at 0.5 / sqrt(10); the sum has five clients' noise
