@@ -29,6 +29,8 @@ PANELS_AT_ONCE = 2**16
 """Bounds the memory of a fine discretisation."""
 
 MOST_PANELS = 2**20
+BULK = 2**13
+"""Nodes on either side of the median that place the lattice."""
 
 _ORDERS = ((1 / 256, 3), (1 / 32, 4), (1 / 8, 6), (1 / 2, 10), (np.inf, 16))
 
@@ -158,26 +160,34 @@ def best_offset(pair: Pair, step: float) -> float:
     """Where in [0, step) the lattice should start: so that one of its points is the ratio P / Q of the bulk of P.
 
     Just above log(1 - q) most of P may sit in a bulk much narrower than the step; with a point at its mean the two
-    tangents beside it meet there, and the bulk costs nothing. A pair of atoms starts at its heaviest atom.
+    tangents beside it meet there, and the bulk costs nothing. A pair of atoms starts at its heaviest atom. Every offset
+    is sound.
     """
+    centre, losses, masses = _bulk(pair)
+    for _ in range(3):
+        bulk = np.abs(losses - centre) < step / 2
+        if not bulk.any():
+            break
+        centre -= float(np.log1p(masses[bulk] @ np.expm1(centre - losses[bulk]) / masses[bulk].sum()))
+    return float(centre - step * np.floor(centre / step))
+
+
+@lru_cache(maxsize=64)
+def _bulk(pair: Pair) -> tuple[float, Array, Array]:
+    """The median loss under P, and losses around it with their masses; for a pair of atoms the heaviest, and no others."""
     edges = panel_edges(pair, -7.0)
     if pair.atoms and (not edges.size or sum(p for _, p in pair.atoms) > 0.5):
-        centre = max(pair.atoms, key=lambda atom: atom[1])[0]
-    else:
-        loss, mass = [], []
-        for _, x, weight in panel_nodes(pair, edges):
-            here, log_p = pair.loss_and_log_p(x)
-            loss.append(here.ravel())
-            mass.append((weight * np.exp(log_p)).ravel())
-        losses, masses = np.concatenate(loss), np.concatenate(mass)
-        order = np.argsort(losses)
-        centre = float(losses[order][int(np.searchsorted(np.cumsum(masses[order]), masses.sum() / 2))])
-        for _ in range(3):
-            bulk = np.abs(losses - centre) < step / 2
-            if not bulk.any():
-                break
-            centre -= float(np.log1p(masses[bulk] @ np.expm1(centre - losses[bulk]) / masses[bulk].sum()))
-    return float(centre - step * np.floor(centre / step))
+        return max(pair.atoms, key=lambda atom: atom[1])[0], np.empty(0), np.empty(0)
+    loss, mass = [], []
+    for _, x, weight in panel_nodes(pair, edges):
+        here, log_p = pair.loss_and_log_p(x)
+        loss.append(here.ravel())
+        mass.append((weight * np.exp(log_p)).ravel())
+    losses, masses = np.concatenate(loss), np.concatenate(mass)
+    order = np.argsort(losses)
+    middle = int(np.searchsorted(np.cumsum(masses[order]), masses.sum() / 2))
+    near = order[max(0, middle - BULK) : middle + BULK]
+    return float(losses[order[middle]]), losses[near], masses[near]
 
 
 def _half_cells(
