@@ -8,10 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from conftest import patience
 
 from dpbudget import budgetfile
 from dpbudget.answers import filecost, filewords
@@ -548,11 +548,10 @@ def test_append_an_import_once_more(dpbudget, budget) -> None:
 
 
 def test_check_of_many_releases_is_quick(dpbudget, budget) -> None:
-    """Ten releases: twenty totals besides the sum; about 5 s of one core, and 20 s says that something is recomputed."""
+    """Ten releases: twenty totals besides the sum; about 5 s of one core, minutes where all is computed again for each."""
     file = budget(*(named(f"r{i}", TRAIN.format(sigma=1 + i / 10)) for i in range(10)), epsilon=50)
-    start = time.process_time()
-    assert dpbudget("check", file).code == 0
-    assert time.process_time() - start < 20
+    with patience(60):
+        assert dpbudget("check", file).code == 0
 
 
 FEDERATED = (

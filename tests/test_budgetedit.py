@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import tomllib
 
 import pytest
+from conftest import patience
 from hypothesis import given
 from hypothesis import strategies as st
 from test_budgetfile import DESIGN, HEAD
@@ -93,9 +93,8 @@ def test_append() -> None:
 
 def test_append_many_at_once() -> None:
     entries = [{**ENTRY, "name": f"new {index}"} for index in range(3000)]
-    start = time.process_time()
-    changed = append_releases(DESIGN, entries)
-    assert time.process_time() - start < 10  # one check for all: appending one by one takes minutes
+    with patience(60):  # one check for all takes a second, appending one by one minutes
+        changed = append_releases(DESIGN, entries)
     assert len(load(changed, filename="b.toml").releases) == 3002
     assert append_releases(DESIGN, entries[:2]) == append_release(append_release(DESIGN, entries[0]), entries[1])
     assert append_releases(DESIGN, []) == DESIGN

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
+from conftest import patience
 
 from dpbudget.accounting import account, coarse
 from dpbudget.accounting.account import Ledger
@@ -85,10 +85,9 @@ def test_a_schedule_of_thousands_of_steps(monkeypatch: pytest.MonkeyPatch, steps
     ledger = Ledger.of(
         [Release(SampledGaussian(2 - i / steps, 0.01)) for i in range(steps)], Adjacency.ADD_OR_REMOVE_ONE
     )
-    start = time.process_time()
-    found = account.epsilon(ledger, 1e-5).value
+    with patience(60):  # an hour, one by one
+        found = account.epsilon(ledger, 1e-5).value
     assert 0 < found.lower < found.upper < (1 + 3 / most) * found.lower
-    assert time.process_time() - start < 60  # an hour, one by one
 
 
 def test_what_adds_up_is_never_too_much() -> None:

@@ -7,13 +7,13 @@ import itertools
 import json
 import math
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
+from conftest import patience
 
 from dpbudget.accounting import binomial, composition, gaussian, kov
 from dpbudget.accounting.composition_rules import LEAST_SLACK, Steps, left, total_delta
@@ -246,26 +246,22 @@ WIDE = list(itertools.product((0.05, 1.0, 1e6), (1e-9, 0.01, 1.0), (1, 10**4, 10
 @pytest.mark.parametrize("rule", composition.RULES)
 def test_wide_range_answers_quickly_and_comes_back(rule: str) -> None:
     """A number or infinity, no warning (they are errors here), and delta_subsampled proves its epsilon back."""
-    slowest = 0.0
     for sigma, rate, steps, delta in WIDE:
         if rule == "kov-exact" and (steps > 10**4 or sigma == 1e6):
             continue  # see the next test
         parts = [(sigma, rate, steps)]
-        start = time.process_time()
-        bound = composition.epsilon_subsampled(rule, parts, delta)
-        slowest = max(slowest, time.process_time() - start)
+        with patience(20):  # 0.2 s
+            bound = composition.epsilon_subsampled(rule, parts, delta)
         assert bound.epsilon >= 0
         back = composition.delta_subsampled(rule, parts, bound.epsilon)
         # The exact tail of coarse steps has ripples in which a search may stop 1e-3 off in delta.
         assert back == pytest.approx(delta, rel=3e-3) or bound.epsilon == 0
         assert back == 1 or composition.epsilon_subsampled(rule, parts, back).epsilon <= bound.epsilon
-    assert slowest < 2.0  # 0.2 s measured; a loaded machine must not fail the test
 
 
 def test_kov_exact_at_a_million_steps_is_quick() -> None:
-    start = time.process_time()
-    bound = composition.epsilon_subsampled("kov-exact", [(4.0, 0.01, 10**6)], 1e-5)
-    assert time.process_time() - start < 5.0  # 0.2 s measured
+    with patience(20):  # 0.2 s; term by term it would be days
+        bound = composition.epsilon_subsampled("kov-exact", [(4.0, 0.01, 10**6)], 1e-5)
     assert bound.epsilon < composition.epsilon_subsampled("kov", [(4.0, 0.01, 10**6)], 1e-5).epsilon
 
 
