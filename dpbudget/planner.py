@@ -181,7 +181,7 @@ def _report(n: int, target: Target, designs: Sequence[Design], clip: float, erro
             "rows": [_json(d, d in front) for d in designs],
             "best": {**_json(best, True), "reason": reason},
         },
-        headline="best: batch size {}, epochs {}, noise multiplier {}: within epsilon {} at delta {}",
+        headline="best: batch size {0}, epochs {1}, noise multiplier {2}: within epsilon {3} at delta {4}",
         answers=[
             Quantity(best.batch_size), Quantity(best.epochs), Quantity(best.noise_multiplier),
             Quantity(target.epsilon, Rounding.EXACT),

@@ -100,7 +100,7 @@ class Notice:
 class Report:
     """What a command found.
 
-    result: the JSON contract of the command. headline: the answer in one line, `{}` standing for `answers`.
+    result: the JSON contract of the command. headline: the answer in one line, `{0}`, `{1}` standing for `answers`.
     value: what `--format value` prints. facts: what went in. main: the table that csv prints.
     verbatim: text to copy as it is, such as budget-file entries. subject: what the number is about, where `facts` do
     not say it; for the statement. picture: for --plot and, with --verbose, the terminal; JSON leaves it out.

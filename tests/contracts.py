@@ -261,7 +261,7 @@ def sample_report() -> Report:
         input={"noise_multiplier": 1.1, "steps": 1234567890},
         assumptions={"adjacency": "add-or-remove-one", "covers": "this run only"},
         result={"epsilon": {"lower": 1.9, "upper": 2.00004321}, "rows": [{"name": name} for name in HOSTILE]},
-        headline="epsilon <= {} at delta {}",
+        headline="epsilon <= {0} at delta {1}",
         answers=[upper, Quantity(1e-5)],
         value=upper,
         facts=[("noise multiplier", Quantity(1.1), ""), ("steps", Quantity(1234567890), "derived")],

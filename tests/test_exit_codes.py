@@ -64,6 +64,21 @@ def test_what_nobody_raised_on_purpose(dpbudget, monkeypatch, raised: BaseExcept
     assert (ran.code, ran.out) == (code, "") and word in ran.err and "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("line", [
+    "epsilon -s 1 -q 1 -t 4 -d 1e-5",
+    "epsilon -s 1 -q 1 -t 4 -d 1e-5 --adaptive",
+    "table -s 1 -q 1 -t 4,8 -d 1e-5",
+    "tune -s 1 -q 1 -t 4 -d 1e-5 --trials 10",
+    "tune -s 1 -q 1 -t 4 -d 1e-5 --trials 10 --public",
+    "federated --clients 100 --clients-per-round 100 --rounds 4 -s 1 -d 1e-3 --sampling full-batch",
+])  # fmt: skip
+def test_a_gate_that_is_not_met_says_so_in_every_format(dpbudget, line: str) -> None:
+    for name in FORMATS:
+        ran = dpbudget(*line.split(), "--max-epsilon", "0.1", "-f", name)
+        assert ran.code == 3 and ran.out, (name, ran.err)
+        assert name != "text" or "above --max-epsilon 0.1" in " ".join(ran.out.split())
+
+
 @pytest.mark.parametrize(("line", "code"), [
     ("epsilon -s 1 -q 1 -t 4 -d 1e-5", 0),
     ("epsilon -s 1 -q 256 -t 100 -d 1e-5", 2),

@@ -25,7 +25,7 @@ def begun(document: BudgetDocument) -> Report:
         input={"file": file_name(document)},
         assumptions={"adjacency": str(budget.adjacency), "unit": budget.unit, "covers": "nothing yet"},
         result={"budget": budget_json(document)},
-        headline="wrote {}: a budget of epsilon {} at delta {}",
+        headline="wrote {0}: a budget of epsilon {1} at delta {2}",
         answers=[document.filename, Quantity(budget.epsilon, Rounding.EXACT), Quantity(budget.delta, Rounding.EXACT)],
         value=Quantity(budget.epsilon, Rounding.EXACT),
         verbatim=f'dpbudget solve {file} --write  # fills in the value that is marked "solve"\n'
@@ -79,7 +79,7 @@ def status(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLER
             "total": total.value,
             "left": left,
         },
-        headline="{} of epsilon {} spent, {} with what is planned, at delta {}",
+        headline="{0} of epsilon {1} spent, {2} with what is planned, at delta {3}",
         answers=[
             Quantity(spent.value.upper, Rounding.UP), Quantity(budget.epsilon, Rounding.EXACT), Quantity(upper, Rounding.UP),
             Quantity(budget.delta, Rounding.EXACT),
@@ -131,7 +131,7 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
                 "nearest": error.nearest,
                 "epsilon_without": others.value,
             },
-            headline=f"no {parameter} of {{}} fits epsilon {{}}: the other releases alone cost {{}}",
+            headline=f"no {parameter} of {{0}} fits epsilon {{1}}: the other releases alone cost {{2}}",
             answers=[entry.name, Quantity(budget.epsilon, Rounding.EXACT), Range(others.value)],
             value=Quantity(None),
             notes=[error.message[:1].upper() + error.message[1:] + ".", assumptions(planned)],
@@ -150,7 +150,7 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
             "insufficient": None if solution.beside is None else int(solution.beside) if knob.whole else solution.beside,
             "epsilon": solution.guarantee.value,
         },
-        headline=f"{{}}: {parameter} = {{}} gives a total epsilon <= {{}} at delta {{}}; the budget is {{}}",
+        headline=f"{{0}}: {parameter} = {{1}} gives a total epsilon <= {{2}} at delta {{3}}; the budget is {{4}}",
         answers=[
             entry.name, Quantity(value, Rounding.EXACT),
             Quantity(solution.guarantee.value.upper, Rounding.UP, budget.epsilon), Quantity(budget.delta, Rounding.EXACT),

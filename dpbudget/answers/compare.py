@@ -154,7 +154,7 @@ def report(run: Run, delta: float, *, accountant: str, tolerance: float) -> Repo
         input={**run.input(), "delta": delta},
         assumptions={**run.assumptions(), "sampling": "as each row says", "adjacency": "as each row says"},
         result={"rows": [_json(row) for row in found]},
-        headline="epsilon at delta {}: {} as {} under {}; {} if the batches are shuffled instead",
+        headline="epsilon at delta {0}: {1} as {2} under {3}; {4} if the batches are shuffled instead",
         answers=[
             Quantity(delta, Rounding.UP), Range(_interval(here)), here.case.label(),
             str(here.case.adjacency), Range(_interval(shuffled)),

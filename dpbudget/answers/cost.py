@@ -119,7 +119,7 @@ def gate(report: Report, answers: Sequence[Guarantee], max_epsilon: float) -> No
     uppers = [answer.value.upper for answer in answers]
     if report.exit_code == 0 and not all(upper is not None and upper <= max_epsilon for upper in uppers):
         report.status, report.exit_code = "exceeded", 3
-        report.headline += " - above --max-epsilon {}"
+        report.headline += f" - above --max-epsilon {{{len(report.answers)}}}"
         report.answers = [*report.answers, Quantity(max_epsilon, Rounding.EXACT)]
 
 
@@ -199,10 +199,10 @@ def _fallback(answer: Guarantee, guarantees: Sequence[Guarantee]) -> list[Notice
 def _verdict(quantity: str, given: str, answer: Guarantee) -> tuple[str, str, int]:
     """Headline, status and exit code: only a finite proven number is an answer."""
     if answer.kind is Kind.ESTIMATE:
-        return f"{quantity} is about {{}} at {given} {{}}: an estimate, not a guarantee", "estimate", 4
+        return f"{quantity} is about {{0}} at {given} {{1}}: an estimate, not a guarantee", "estimate", 4
     upper = answer.value.upper
     unbounded = upper == math.inf or (quantity == "delta" and "reason" in answer.detail and upper == 1)
     if unbounded:
         reason = answer.detail.get("reason") or f"{answer.accountant} shows no finite bound here"
         return f"{quantity} is unbounded at {given} {{1}}: {reason}", "unbounded", 4
-    return f"{quantity} <= {{}} at {given} {{}}", "ok", 0
+    return f"{quantity} <= {{0}} at {given} {{1}}", "ok", 0

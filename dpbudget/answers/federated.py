@@ -271,7 +271,7 @@ def _report(
             "insufficient": solved.beside,
             "epsilon": interval_json(solved.guarantee.value),
         }
-    headline = "client level: epsilon <= {} at delta {}"
+    headline = "client level: epsilon <= {0} at delta {1}"
     answers: list[Cell] = [Quantity(answer.value.upper, Rounding.UP, epsilon), Quantity(question.delta, Rounding.UP)]
     if unknown:
         headline = f"{UNKNOWNS[unknown]} {{2}} gives " + headline
@@ -299,7 +299,7 @@ def _report(
         },
         assumptions=_assumptions_json(federation),
         result=result,
-        headline=headline.replace("{}", "{0}", 1).replace("{}", "{1}", 1),
+        headline=headline,
         answers=answers,
         value=Quantity(getattr(question, unknown) if unknown else answer.value.upper, Rounding.UP),
         facts=_facts(question, federation),
@@ -330,7 +330,7 @@ def _infeasible(question: Question, unknown: str, epsilon: float, error: Infeasi
         input={"delta": question.delta, "epsilon": epsilon, "solve": unknown},
         assumptions={"adjacency": str(question.adjacency), "sampling": str(question.sampling), "unit": "client"},
         result={"status": "infeasible", "message": error.message, "nearest": error.nearest},
-        headline=error.message + "." + ("" if nearest is None else " The nearest feasible target is epsilon {}."),
+        headline=error.message + "." + ("" if nearest is None else " The nearest feasible target is epsilon {0}."),
         answers=[Quantity(nearest, Rounding.UP)],
         value=Quantity(None),
         status="infeasible",

@@ -90,9 +90,11 @@ def report(
         },
         result=result,
         headline=(
-            "one release from {} costs" if len(state.entries) == 1 else f"{len(state.entries)} releases from {{}} cost"
+            "one release from {0} costs"
+            if len(state.entries) == 1
+            else f"{len(state.entries)} releases from {{0}} cost"
         )
-        + " epsilon <= {} at delta {}",
+        + " epsilon <= {1} at delta {2}",
         answers=[state.tool, Quantity(total.value.upper, Rounding.UP), Quantity(at)],
         value=Quantity(total.value.upper, Rounding.UP),
         main=Table(("by", "epsilon"), rows),

@@ -120,7 +120,7 @@ def sigma(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance:
         return _infeasible("sigma", run, epsilon, delta, error)
     return _report(
         "sigma", run, epsilon, delta, found, entry, lambda s: (Quantity(s.value), Quantity(s.beside)),
-        ("noise multiplier", "insufficient"), "noise multiplier {} gives epsilon <= {} at delta {}; the target is {}",
+        ("noise multiplier", "insufficient"), "noise multiplier {0} gives epsilon <= {1} at delta {2}; the target is {3}",
     )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def steps(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance:
     report = _report(
         "steps", run, epsilon, delta, found, entry,
         lambda s: (Quantity(int(s.value)), Quantity(_upper(s.guarantee_beside), Rounding.UP)),
-        ("steps", "epsilon next"), "{} steps give epsilon <= {} at delta {}; the target is {}",
+        ("steps", "epsilon next"), "{0} steps give epsilon <= {1} at delta {2}; the target is {3}",
     )  # fmt: skip
     epochs = int(next(iter(found.values())).value) * run.sampling_rate
     report.facts = [*report.facts, ("epochs", Quantity(epochs, Rounding.DOWN), "steps x sampling rate")]
@@ -182,12 +182,12 @@ def rate(run: Run, epsilon: float, delta: float, *, accountant: str, tolerance: 
         return _infeasible("rate", run, epsilon, delta, error)
     report = _report(
         "rate", run, epsilon, delta, found, entry, lambda s: (Quantity(s.value), Quantity(s.beside)),
-        ("sampling rate", "insufficient"), "sampling rate {} gives epsilon <= {} at delta {}; the target is {}",
+        ("sampling rate", "insufficient"), "sampling rate {0} gives epsilon <= {1} at delta {2}; the target is {3}",
     )  # fmt: skip
     if size is not None:
         largest = int(next(iter(batches.values())).value)
-        report.headline = report.headline.replace("{}", "{} (batch size {})", 1)
-        report.answers = [report.answers[0], Quantity(largest), *report.answers[1:]]
+        report.headline = report.headline.replace("{0}", "{0} (batch size {4})")
+        report.answers = [*report.answers, Quantity(largest)]
     return report
 
 

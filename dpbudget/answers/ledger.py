@@ -138,7 +138,8 @@ def record(
                 )
             )
         report.command = "record"
-        report.headline, report.answers = f"recorded {{}}: {report.headline}", [name, *report.answers]
+        report.headline = f"recorded {{{len(report.answers)}}}: {report.headline}"
+        report.answers = [*report.answers, name]
         report.result = {"recorded": name, **report.result}
         reports.append(report)
         return after

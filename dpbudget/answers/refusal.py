@@ -22,7 +22,7 @@ def infeasible(
 ) -> Report:
     """quantity: the key of `error.nearest` that was asked for; rounding: the side on which it can be met as printed."""
     nearest = error.nearest.get(quantity)
-    hint = "" if nearest is None else f" The nearest feasible target is {quantity.removeprefix('target_')} {{}}."
+    hint = "" if nearest is None else f" The nearest feasible target is {quantity.removeprefix('target_')} {{0}}."
     return Report(
         command=command,
         input=dict(input),

@@ -282,7 +282,7 @@ def _infeasible(run: Run, asked: Asked, aim: dict[str, Any], quantity: str, erro
         input={**run.input(), **asked.input(), **aim},
         assumptions=run.assumptions(),
         result={"status": "infeasible", "message": error.message, "nearest": error.nearest},
-        headline=error.message.replace("{", "(").replace("}", ")") + f". The nearest {quantity} that is met is {{}}",
+        headline=error.message.replace("{", "(").replace("}", ")") + f". The nearest {quantity} that is met is {{0}}",
         answers=[Quantity(nearest, Rounding.UP)],
         value=Quantity(None),
         facts=words.facts(run),

@@ -216,7 +216,7 @@ def _report(
             "axes": {**listed, "accountant": list(question.accountants)} if question.several else listed,
             "rows": [_json(question, row) for row in rows],
         },
-        headline="{} cells by {}" + (" - some above --max-epsilon {}" if exceeded else ""),
+        headline="{0} cells by {1}" + (" - some above --max-epsilon {2}" if exceeded else ""),
         answers=[Quantity(len(rows)), names, Quantity(max_epsilon, Rounding.EXACT)],
         value=Quantity(None if None in uppers else max(filter(None, uppers), default=0.0), Rounding.UP),
         facts=[(name.replace("_", " "), words.typed(name, value), "") for name, value in fixed.items()],
