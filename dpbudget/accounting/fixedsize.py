@@ -26,6 +26,9 @@ from dpbudget.accounting.replace_pairs import fixed_size_replace_pair, fixed_siz
 from dpbudget.errors import InputError, NotCertified
 from dpbudget.model import Adjacency, Interval
 
+LOWER_TOLERANCE = 1e-4
+"""Of the lower ends: the gap that the analysis leaves is larger by far."""
+
 
 @dataclass(frozen=True)
 class Opposed(Pair):
@@ -104,7 +107,7 @@ def epsilon_lower(rate: float, sigma: float, steps: int, delta: float, adjacency
     """Proven lower bound: the largest certified lower end over the data sets of `attained_pairs`."""
     netgame.check(rate, sigma, steps, delta)
     pairs = attained_pairs(rate, sigma, adjacency)
-    return max(lattice.certify_epsilon([(pair, steps)], delta).lower for pair in pairs)
+    return max(lattice.certify_epsilon([(pair, steps)], delta, tolerance=LOWER_TOLERANCE).lower for pair in pairs)
 
 
 def epsilon_uppers(rate: float, sigma: float, steps: int, delta: float, adjacency: Adjacency) -> dict[str, float]:
@@ -143,7 +146,7 @@ def delta(
 ) -> Interval:
     """[lower, upper] of delta at epsilon; as `epsilon`, without the relaxation to one moment."""
     pairs = attained_pairs(rate, sigma, adjacency)
-    lower = max(lattice.certify_delta([(pair, steps)], epsilon).lower for pair in pairs)
+    lower = max(lattice.certify_delta([(pair, steps)], epsilon, tolerance=LOWER_TOLERANCE).lower for pair in pairs)
     if adjacency is Adjacency.ZERO_OUT:
         tops = [lattice.certify_delta([(p, steps)], epsilon).upper for p in fixed_size_zero_out_pairs(sigma, rate)]
         return Interval(lower, max(tops))
