@@ -117,6 +117,6 @@ def test_numbers_beyond_the_doubles_are_no_internal_error(
     def gives_up(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr(cost, "_ask", gives_up)
+    monkeypatch.setattr(cost, "ask", gives_up)
     ran = dpbudget("epsilon", "-s", "1", "-q", "0.01", "-t", "10", "-d", "1e-5")
     assert ran.code == 4 and ran.out == "" and "no bound is reported" in ran.err

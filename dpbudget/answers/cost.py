@@ -33,7 +33,7 @@ def by_default(names: Sequence[str]) -> bool:
     return ",".join(names) == DEFAULT
 
 
-def _ask(ledger: Ledger, quantity: str, argument: float, names: Sequence[str], tolerance: float) -> list[Guarantee]:
+def ask(ledger: Ledger, quantity: str, argument: float, names: Sequence[str], tolerance: float) -> list[Guarantee]:
     """Under `all`, and by default, an accountant that has no proof for this run is left out; chosen, it is an error."""
     ask = account.epsilon if quantity == "epsilon" else account.delta
     everything = "all" in names
@@ -73,7 +73,7 @@ def epsilon(
     """Epsilon at each delta; the first delta is the answer, all of them stand in `curve` where there are several."""
     ledger = Ledger.of(run.releases(), run.adjacency)
     names = accountants(accountant)
-    curve = [(d, _ask(ledger, "epsilon", d, names, tolerance)) for d in deltas]
+    curve = [(d, ask(ledger, "epsilon", d, names, tolerance)) for d in deltas]
     report = _report(run, "epsilon", "delta", curve)
     if max_epsilon is not None:
         gate(report, [primary(found) for _, found in curve], max_epsilon)
@@ -110,7 +110,7 @@ def delta(
     """Delta at each epsilon; shaped as the report of `epsilon`."""
     ledger = Ledger.of(run.releases(), run.adjacency)
     names = accountants(accountant)
-    return _report(run, "delta", "epsilon", [(e, _ask(ledger, "delta", e, names, tolerance)) for e in epsilons])
+    return _report(run, "delta", "epsilon", [(e, ask(ledger, "delta", e, names, tolerance)) for e in epsilons])
 
 
 def gate(report: Report, answers: Sequence[Guarantee], max_epsilon: float) -> None:

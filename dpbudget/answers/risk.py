@@ -13,6 +13,7 @@ from dpbudget.accounting import account, approxcurve
 from dpbudget.accounting.account import Ledger
 from dpbudget.accounting.tradeoff import Profile
 from dpbudget.answers import advice, pictures, words
+from dpbudget.answers.refusal import infeasible
 from dpbudget.errors import Infeasible, NotCertified
 from dpbudget.model import Interval
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, interval_json
@@ -247,7 +248,10 @@ def solve(run: Run, asked: Asked, unknown: str, target: tuple[str, float, float 
     try:
         solution = searches[unknown]()
     except Infeasible as error:
-        return _infeasible(run, asked, aim, quantity, error)
+        return infeasible(
+            "risk", error, input={**run.input(), **asked.input(), **aim}, assumptions=run.assumptions(), quantity=quantity,
+            facts=words.facts(run), notes=[words.assumptions(run)],
+        )  # fmt: skip
     answer: float | int = int(solution.value) if unknown == "steps" else solution.value
     solved_for: dict[str, Any] = {unknown: answer}
     found = report(replace(run, **solved_for), asked)
@@ -273,20 +277,3 @@ def solve(run: Run, asked: Asked, unknown: str, target: tuple[str, float, float 
 
 def _at(run: Run, **found: Any) -> risk.Account:
     return Ledger.of(run.releases(**found), run.adjacency)
-
-
-def _infeasible(run: Run, asked: Asked, aim: dict[str, Any], quantity: str, error: Infeasible) -> Report:
-    nearest = error.nearest.get(quantity)
-    return Report(
-        command="risk",
-        input={**run.input(), **asked.input(), **aim},
-        assumptions=run.assumptions(),
-        result={"status": "infeasible", "message": error.message, "nearest": error.nearest},
-        headline=error.message.replace("{", "(").replace("}", ")") + f". The nearest {quantity} that is met is {{0}}",
-        answers=[Quantity(nearest, Rounding.UP)],
-        value=Quantity(None),
-        facts=words.facts(run),
-        notes=[words.assumptions(run)],
-        status="infeasible",
-        exit_code=error.exit_code,
-    )

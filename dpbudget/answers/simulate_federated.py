@@ -11,7 +11,8 @@ import numpy as np
 
 from dpbudget.accounting import account, solve
 from dpbudget.accounting.account import Ledger, Parallel
-from dpbudget.answers import federated as guarantees
+from dpbudget.answers import federated_words
+from dpbudget.answers.federated_cost import Question, account_of
 from dpbudget.answers.simulate import affordable
 from dpbudget.answers.simulate_report import Level, Setting, assemble
 from dpbudget.errors import InputError
@@ -52,12 +53,12 @@ class Federated:
                 "then no noise", hint="Pass --sampling fixed-size, or --noise-at server.",
             )  # fmt: skip
 
-    def question(self, sigma: float, delta: float, clip_norm: float) -> guarantees.Question:
-        return guarantees.Question(
+    def question(self, sigma: float, delta: float, clip_norm: float) -> Question:
+        return Question(
             clients=self.clients, clients_per_round=self.per_round, rounds=self.rounds, noise_multiplier=sigma, delta=delta,
             noise_at=self.noise_at, min_honest=None, sampling=self.sampling, adjacency=self.adjacency,
             max_participations=None, tree=False, clip_norm=clip_norm, clip_count_std=None, local_sizes=(), local_batch=None,
-            local_epochs=self.local.epochs, local_noise_multiplier=None, local_delta=None,
+            local_epochs=self.local.epochs, local_noise_multiplier=None,
         )  # fmt: skip
 
     def plan(self, sigma: float, clip_norm: float) -> Rounds:
@@ -188,7 +189,7 @@ def _upper(answer: tuple[Guarantee, Ledger]) -> float:
 
 
 def _account(run: Federated, setting: Setting, sigma: float) -> Parallel:
-    return guarantees._account(run.question(sigma, setting.delta, setting.clip_norm).federation())
+    return account_of(run.question(sigma, setting.delta, setting.clip_norm).federation())
 
 
 def _solve(run: Federated, setting: Setting, epsilon: float) -> float:
@@ -217,7 +218,7 @@ def _describe(
         **({"local_noise_multiplier": run.local.noise_multiplier} if run.local.noise_multiplier else {}),
         **({"noise_multiplier": proven.sigma} if len(found) == 1 and at_client else {}), **answer.input,
     }  # fmt: skip
-    answer.assumptions = guarantees._assumptions_json(federation)
+    answer.assumptions = federated_words.assumptions_json(federation)
     if not at_client:
         answer.assumptions = {**answer.assumptions, "unit": "example", "sampling": "poisson",
                               "adjacency": "add-or-remove-one"}  # fmt: skip
@@ -225,12 +226,12 @@ def _describe(
     for data, (_, each) in zip(answer.result["runs"], found, strict=True):
         data.update(_views_json(each))
     if at_client:
-        answer.notes = [*answer.notes, *_placement(run), *guarantees._notes(question, federation, None)]
+        answer.notes = [*answer.notes, *_placement(run), *federated_words.notes(federation, ())]
         answer.warnings += [
             replace(w, hint="Protect examples instead: --local-sigma S without --sigma.")
             if w.code == "cross-silo"
             else w
-            for w in guarantees._warnings(question, federation)
+            for w in federated_words.warnings(question, federation)
         ]
     else:
         answer.notes = [*answer.notes, _SAMPLE_ONLY if proven.sample is not None else "No noise: nothing is proven."]

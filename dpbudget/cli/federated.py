@@ -118,8 +118,9 @@ def federated(
         target = None if epsilon.epsilon is None else shell.epsilon_of(epsilon.epsilon)
         tolerance, digits = shell.tolerance_of(engine), shell.digits_of(output)
         from dpbudget.answers import federated as answers
+        from dpbudget.answers.federated_cost import Question
 
-        question = answers.Question(
+        question = Question(
             clients=total, clients_per_round=per_round, rounds=length, noise_multiplier=sigma, delta=at[0],
             noise_at=place, min_honest=_whole("min_honest", min_honest), sampling=drawn,
             adjacency=relation, max_participations=_whole("max_participations", max_participations), tree=tree,
@@ -128,7 +129,6 @@ def federated(
             local_epochs=_whole("local_epochs", local_epochs) or 1,
             local_noise_multiplier=None if local_sigma is None
             else checks.noise_multiplier(checks.number("local_noise_multiplier", local_sigma), "local_noise_multiplier"),
-            local_delta=None,
         )  # fmt: skip
         return answers.report(
             question,
