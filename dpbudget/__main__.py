@@ -1,5 +1,6 @@
 """The program: `dpbudget`, and `python -m dpbudget`. Ctrl-C is answered from the first import on."""
 
+import signal
 import sys
 
 
@@ -10,6 +11,7 @@ def run() -> None:
 
         main()
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.stderr.write("interrupted\n")
         sys.exit(130)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -117,6 +118,7 @@ def main(arguments: list[str] | None = None) -> None:
             error.hint = usage.example(root.commands[words[0]])
         sys.exit(shell.report_error(error))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key held down must not break off the way out
         shell.complain("interrupted")
         sys.exit(130)
     except BrokenPipeError:

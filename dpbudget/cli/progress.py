@@ -18,6 +18,10 @@ def bar(what: str, *, hidden: bool) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as drawn:
-        task = drawn.add_task(what, total=None)
-        yield lambda done, total: drawn.update(task, completed=done, total=total)
+    console = Console(stderr=True)
+    try:
+        with Bar(console=console, transient=True) as drawn:
+            task = drawn.add_task(what, total=None)
+            yield lambda done, total: drawn.update(task, completed=done, total=total)
+    finally:
+        console.show_cursor()  # Ctrl-C in the midst of the bar's own start leaves it hidden

@@ -16,7 +16,14 @@ def prepare() -> None:
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if type(sys.stdout) is io.TextIOWrapper:
+        if isinstance(sys.stdout.buffer, io.RawIOBase):
+            sys.stdout = _buffered(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _buffered(raw: TextIO) -> io.TextIOWrapper:
+    """The same stream under PYTHONUNBUFFERED, where a full disk that takes a part of the text would raise nothing."""
+    return open(raw.fileno(), "w", encoding=raw.encoding, closefd=False)
 
 
 def write(text: str) -> None:
@@ -42,9 +49,10 @@ def tell(text: str) -> None:
         abandon(sys.stderr)
 
 
-def abandon(stream: TextIO) -> None:
+def abandon(stream: TextIO | None) -> None:
     """Nothing more goes to the stream: what is still in its buffer would fail once more when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    if stream is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def read_bytes(most: int) -> bytes:
