@@ -91,16 +91,16 @@ def verify(
             raise InputError("epsilon", "and --delta together are a claim", hint="Pass --claim EPS,DELTA.")
         sure = share("confidence", sample.confidence, 0.99)
         seed = 0 if sample.seed is None else checks.whole("seed", checks.number("seed", sample.seed), least=0)
-        from dpbudget.answers import verify as answers
+        from dpbudget.answers import verify_attack, verify_sampling
 
         if not chosen:
             resolved = shell.run_of(run)
             at = None if epsilon is None else shell.epsilon_of(epsilon)
             d = None if claimed or at is not None else shell.one_delta(delta, resolved)
             samples, precision = _size(sample)
-            draw = answers.Draw(samples, precision, sure, seed, not sample.plain)
+            draw = verify_sampling.Draw(samples, precision, sure, seed, not sample.plain)
             with bar("privacy losses", hidden=output.quiet) as progress:
-                return answers.sampled(resolved, draw, epsilon=at, delta=d, claim=claimed, progress=progress)
+                return verify_sampling.sampled(resolved, draw, epsilon=at, delta=d, claim=claimed, progress=progress)
         if epsilon is not None:
             raise InputError("epsilon", "is no argument of an attack", hint="Pass --delta D, or --claim EPS,DELTA.")
         for name in ("samples", "precision", "plain"):
@@ -113,17 +113,19 @@ def verify(
             assert attacked is not None and attack.canary is not None
             runs = checks.whole("canary", checks.number("canary", attack.canary), least=8, most=10**8)
             with bar("simulated runs", hidden=output.quiet) as progress:
-                return answers.canary(
+                return verify_attack.canary(
                     attacked, runs, d, sure, seed, by_position=_by_position(attack, attacked), claim=claimed,
                     threshold=_threshold(attack), progress=progress,
                 )  # fmt: skip
         if chosen == "empirical":
             assert attack.empirical is not None
-            return answers.empirical(_counts(attack.empirical), d, sure, run=attacked, claim=claimed, unit=run.unit)
+            return verify_attack.empirical(
+                _counts(attack.empirical), d, sure, run=attacked, claim=claimed, unit=run.unit
+            )
         from dpbudget.importers.scores import read_scores
 
         assert attack.scores is not None
-        return answers.scored(
+        return verify_attack.scored(
             read_scores(attack.scores),
             d,
             sure,
