@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dpbudget.errors import InputError
+from dpbudget.model import Sampling
 from dpbudget.names import meant, plain
 
 MAX_STEPS = 10**9
@@ -122,6 +123,21 @@ def sampling_rate(value: float | Fraction, parameter: str = "sampling_rate") -> 
     return result
 
 
+def free_rate(sampling: Sampling) -> None:
+    """Raises InputError where the sampling leaves no rate to solve for."""
+    if sampling is Sampling.FULL_BATCH:
+        raise InputError(
+            "sampling", "full-batch means a sampling rate of 1: there is none to solve for",
+            hint="Solve for the noise (dpbudget sigma) or the steps (dpbudget steps).",
+        )  # fmt: skip
+    if sampling in (Sampling.SHUFFLE, Sampling.BALLS_IN_BINS):
+        raise InputError(
+            "sampling", f"{sampling} cuts every epoch into whole batches: there is no sampling rate to solve for",
+            hint=f"Try batch sizes instead: dpbudget table --sampling {sampling} --batch-size 64,128,256 --dataset-size N "
+            "--epochs E --sigma S --delta D.",
+        )  # fmt: skip
+
+
 def delta(value: float | Fraction, parameter: str = "delta") -> float:
     result = real(parameter, value)
     if not 0 < result < 1:
@@ -147,7 +163,9 @@ def epsilon(value: float | Fraction, parameter: str = "epsilon") -> float:
 def whole(parameter: str, value: float | Fraction, *, least: int = 1, most: int | None = None, hint: str = "") -> int:
     exact = number(parameter, value)
     if exact.denominator != 1:
-        raise InputError(parameter, f"{_plain(exact)} is not a whole number", hint=hint)
+        short = _plain(exact)
+        shown = f"almost {short}" if Fraction(short).denominator == 1 else short
+        raise InputError(parameter, f"{shown} is not a whole number", hint=hint)
     result = int(exact)
     if result < least:
         raise InputError(parameter, f"{result} is below {least}", hint=hint or f"The least is {least}.")

@@ -151,6 +151,8 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
     sampling = Sampling(checks.choice("sampling", given.get("sampling", "poisson"), Sampling))
     adjacency_name = given.get("adjacency") or str(DEFAULT_ADJACENCY[sampling])
     adjacency = Adjacency(checks.choice("adjacency", adjacency_name, Adjacency))
+    if unknown == "sampling_rate":
+        checks.free_rate(sampling)
     common: dict[str, Any] = {
         "sampling": sampling,
         "adjacency": adjacency,

@@ -326,6 +326,14 @@ def test_solve_writes_what_check_accepts(dpbudget, budget, key: str, rest: str) 
     assert dpbudget("check", file).code == 3
 
 
+@pytest.mark.parametrize("sampling", ["balls-in-bins", "full-batch"])
+def test_no_rate_is_solved_for_where_the_sampling_leaves_none(dpbudget, budget, sampling: str) -> None:
+    file = budget(named("a", TRAIN.format(sigma=2).replace("0.01", '"solve"') + f'\nsampling = "{sampling}"'))
+    ran = dpbudget("solve", file)
+    assert (ran.code, ran.out) == (2, "") and "to solve for" in ran.err
+    assert ran.err.startswith(f'{file}:12: release "a": sampling_rate: ')
+
+
 def test_nothing_fits_beside_what_is_spent(dpbudget, budget) -> None:
     spent = named("pretrain", TRAIN.format(sigma=0.4), "spent")
     file = budget(spent, named("a", TRAIN.format(sigma='"solve"')), epsilon=1)

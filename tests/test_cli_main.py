@@ -306,6 +306,20 @@ def test_rate_and_batch(dpbudget) -> None:
     assert more.json["result"]["epsilon"]["upper"] > 3
 
 
+@pytest.mark.parametrize("line", [
+    "rate -e 3 --sampling shuffle", "rate -e 3 --sampling balls-in-bins", "rate -e 3 --sampling full-batch",
+    "risk --target-advantage 0.1 --sampling shuffle",
+])  # fmt: skip
+def test_no_rate_is_solved_for_where_the_sampling_leaves_none(dpbudget, line: str) -> None:
+    """The reason, and what to type; a rate that the search would have tried is nobody's concern."""
+    ran = dpbudget(*line.split(), "-d", "1e-5", "-s", "1", "-t", "100")
+    assert (ran.code, ran.out) == (2, "") and "--sampling: " in ran.err and "no" in ran.err and "1 / 0." not in ran.err
+    instead = ran.err.split("dpbudget ")[1].rstrip(".\n")
+    if instead.startswith("table --sampling shuffle"):
+        known = {"N": "6400", "E": "1", "S": "9", "D": "1e-5"}
+        assert dpbudget(*(known.get(word, word) for word in instead.split()), "--quiet").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

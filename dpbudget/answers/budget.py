@@ -6,13 +6,15 @@ import math
 import shlex
 from decimal import ROUND_CEILING
 
+from dpbudget import checks
 from dpbudget.accounting import account
 from dpbudget.answers import words
 from dpbudget.answers.filecost import KNOBS, Plan, turn, verdict
 from dpbudget.answers.filewords import assumptions, assumptions_json, budget_json, delta_notice, file_name, subject
 from dpbudget.budgetfile.document import BudgetDocument, BudgetFileError, Problem
 from dpbudget.budgetfile.values import quoted
-from dpbudget.errors import Infeasible
+from dpbudget.errors import Infeasible, InputError
+from dpbudget.model import Sampling
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table
 
 
@@ -114,6 +116,11 @@ def find(document: BudgetDocument, *, tolerance: float = account.DEFAULT_TOLERAN
     planned.prove()
     if knob is None:
         raise planned.problem(entry, parameter, "can't be solved for", "Solve for the noise, the steps or the rate.")
+    if parameter == "sampling_rate":
+        try:
+            checks.free_rate(Sampling(str(entry.parameters.get("sampling", Sampling.POISSON))))
+        except InputError as error:
+            raise planned.problem(entry, parameter, error.message, error.hint) from None
     budget = document.budget
     try:
         solution = turn(planned, entry, parameter, knob, digits)
