@@ -74,7 +74,6 @@ CASES = [
     "delta -s 1.1 -q 0.01 -t 100 -e 1",
     "sigma -e 2 -d 1e-5 -q 0.01 -t 100",
     "steps -e 2 -d 1e-5 -q 0.01 -s 1.1",
-    "steps -e 0.001 -d 1e-9 -q 1 -s 1.1",
     "rate -e 2 -d 1e-5 -t 100 -s 1.1 -n 1000",
     "gaussian -e 1 -d 1e-5",
     "gaussian --sigma 2 -d 1e-5",
@@ -91,6 +90,18 @@ CASES = [
     "import csv history.csv -d 1e-5 --reported 3",
     f"import flower {STATES / 'flower_without_replacement_replace_one.json'}",
     "init new.toml",
+]
+INFEASIBLE = [
+    "sigma -e 1e-11 -d 1e-100 -q 0.1 -t 10 -a basic",
+    "steps -e 0.001 -d 1e-9 -q 1 -s 1.1",
+    "rate -e 1e-30 -d 1e-100 -t 1 -s 0.1 -a basic",
+    "plan -e 1e-11 -d 1e-100 -n 600 -b 100 -E 1 -a basic",
+    "federated -e 1e-11 -d 1e-100 --clients 100 --clients-per-round 10 --rounds 10 -a basic",
+    "tune -e 1e-3 -d 1e-9 -q 1 -s 1 -t 100",
+    "tune -e 1e-11 -d 1e-100 -q 1 -t 100 --trials 10 --public -a basic",
+    "risk -s 0.1 --sampling full-batch -d 1e-5 --target-advantage 1e-3",
+    "simulate -e 1,1e-11 -n 600 -d 1e-100 -a basic",
+    "simulate federated -e 1e-11 -n 600 --clients 5 --rounds 3 -d 1e-100 -a basic",
 ]
 
 
@@ -115,6 +126,16 @@ def test_report_of(dpbudget, folder: Path, every_format: None, line: str) -> Non
     assert ran.out, ran.err
     assert ran.json["command"] == line.split()[0]
     assert faults(REPORT, ran.json) == []
+
+
+@pytest.mark.parametrize("line", INFEASIBLE)
+def test_a_target_that_nothing_meets_is_a_report(dpbudget, folder: Path, every_format: None, line: str) -> None:
+    ran = dpbudget(*shlex.split(line), "--json")
+    assert (ran.code, ran.json["status"], ran.json["result"]["status"]) == (3, "infeasible", "infeasible"), ran.err
+    assert ran.json["result"]["nearest"] and ran.json["assumptions"]["adjacency"]
+    assert faults(REPORT, ran.json) == []
+    text = " ".join(dpbudget(*shlex.split(line)).out.split())
+    assert "nearest feasible target" in text or "one run alone costs" in text
 
 
 def example(name: str) -> list[str]:

@@ -48,8 +48,8 @@ def report(
             solution = solved(question, unknown, Target(epsilon, question.delta, names[0], tolerance), digits)
         except Infeasible as error:
             return infeasible(
-                "federated", error, input={"delta": question.delta, "epsilon": epsilon, "solve": unknown},
-                assumptions={"adjacency": str(question.adjacency), "sampling": str(question.sampling), "unit": "client"},
+                "federated", error, input={**_input(question, epsilon), "solve": unknown},
+                assumptions=federated_words.assumptions_json(question), notes=federated_words.notes(question, ()),
             )  # fmt: skip
         found: dict[str, Any] = {unknown: solution.value if unknown == "noise_multiplier" else int(solution.value)}
         question = replace(question, **found)

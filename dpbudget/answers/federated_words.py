@@ -52,7 +52,7 @@ def _of_examples(adjacency: Adjacency) -> str:
     )
 
 
-def notes(federation: Federation, samples: Sequence[Sample]) -> list[str]:
+def notes(federation: Question | Federation, samples: Sequence[Sample]) -> list[str]:
     notes = []
     if federation.noise_at is NoiseAt.SERVER:
         notes.append(
@@ -136,7 +136,7 @@ def warnings(question: Question, federation: Federation) -> list[Notice]:
     return notices
 
 
-def assumptions_json(federation: Federation) -> dict[str, Any]:
+def assumptions_json(federation: Question | Federation) -> dict[str, Any]:
     return {
         "adjacency": str(federation.adjacency),
         "sampling": str(federation.sampling),

@@ -11,8 +11,9 @@ import numpy as np
 from dpbudget.accounting import account, solve
 from dpbudget.accounting.account import Ledger
 from dpbudget.answers import advice, words
+from dpbudget.answers.refusal import infeasible
 from dpbudget.answers.simulate_report import Level, Setting, assemble
-from dpbudget.errors import InputError
+from dpbudget.errors import Infeasible, InputError
 from dpbudget.model import Adjacency, Guarantee, Sampling
 from dpbudget.report import Cell, Quantity, Range, Report
 from dpbudget.run import Run
@@ -86,7 +87,13 @@ def sgd(run: Run, setting: Setting, epsilons: Sequence[float], sigmas: Sequence[
     """Accuracy, clipping and signal-to-noise at every epsilon or sigma, and without privacy."""
     plain = recipe(run, setting, 0.0, math.inf)
     affordable(setting, plain.steps, plain.batch_size, setting.source.train, 1 + len(epsilons) + len(sigmas))
-    found = levels(run, setting, epsilons, sigmas)
+    try:
+        found = levels(run, setting, epsilons, sigmas)
+    except Infeasible as error:
+        return infeasible(
+            "simulate", error, input={**run.input(), **setting.input(), "epsilon": list(epsilons)},
+            assumptions=run.assumptions(), facts=words.facts(run), notes=[words.assumptions(run)],
+        )  # fmt: skip
     baseline = simulate(setting, plain)
     outcomes = [simulate(setting, recipe(run, setting, level.noise_multiplier, setting.clip_norm)) for level in found]
     worst = max(found, key=lambda level: level.upper)

@@ -13,9 +13,10 @@ from dpbudget.accounting import account, solve
 from dpbudget.accounting.account import Ledger, Parallel
 from dpbudget.answers import federated_words
 from dpbudget.answers.federated_cost import Question, account_of
+from dpbudget.answers.refusal import infeasible
 from dpbudget.answers.simulate import affordable
 from dpbudget.answers.simulate_report import Level, Setting, assemble
-from dpbudget.errors import InputError
+from dpbudget.errors import Infeasible, InputError
 from dpbudget.federated import Federation, LocalTraining, NoiseAt, View
 from dpbudget.model import Adjacency, Guarantee, Interval, Kind, Sampling
 from dpbudget.report import Cell, Quantity, Range, Report, interval_json
@@ -96,7 +97,10 @@ def report(run: Federated, setting: Setting, epsilons: Sequence[float], sigmas: 
     )
     found = [_level(run, setting, sigma, sizes, None) for sigma in sigmas]
     for epsilon in epsilons:
-        sigma = _solve(run, setting, epsilon)
+        try:
+            sigma = _solve(run, setting, epsilon)
+        except Infeasible as error:
+            return _refused(run, setting, epsilons, [len(p) for p in parts], error)
         found.append(_level(run, setting, sigma, sizes, epsilon))
     baseline = _simulate(run.plan(0.0, math.inf).without_privacy(), run, setting)
     outcomes = [_simulate(run.plan(each.sigma, setting.clip_norm), run, setting) for _, each in found]
@@ -200,6 +204,25 @@ def _solve(run: Federated, setting: Setting, epsilon: float) -> float:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
+def _input(run: Federated) -> dict[str, Any]:
+    return {
+        "mode": "federated", "clients": run.clients, "clients_per_round": run.per_round, "rounds": run.rounds,
+        "noise_at": str(run.noise_at), "local_epochs": run.local.epochs, "local_batch": run.local.batch_size,
+        **({"local_noise_multiplier": run.local.noise_multiplier} if run.local.noise_multiplier else {}),
+    }  # fmt: skip
+
+
+def _refused(
+    run: Federated, setting: Setting, epsilons: Sequence[float], sizes: Sequence[int], error: Infeasible
+) -> Report:
+    federation = run.question(solve.MOST_SIGMA, setting.delta, setting.clip_norm).federation()
+    return infeasible(
+        "simulate", error, input={**_input(run), **setting.input(), "epsilon": list(epsilons)},
+        assumptions=federated_words.assumptions_json(federation), facts=_facts(run, federation, sizes),
+        notes=federated_words.notes(federation, ()),
+    )  # fmt: skip
+
+
 def _describe(
     answer: Report,
     run: Federated,
@@ -212,12 +235,8 @@ def _describe(
     question = run.question(proven.sigma, setting.delta, setting.clip_norm)
     federation = question.federation()
     at_client = proven.sigma > 0
-    answer.input = {
-        "mode": "federated", "clients": run.clients, "clients_per_round": run.per_round, "rounds": run.rounds,
-        "noise_at": str(run.noise_at), "local_epochs": run.local.epochs, "local_batch": run.local.batch_size,
-        **({"local_noise_multiplier": run.local.noise_multiplier} if run.local.noise_multiplier else {}),
-        **({"noise_multiplier": proven.sigma} if len(found) == 1 and at_client else {}), **answer.input,
-    }  # fmt: skip
+    noise = {"noise_multiplier": proven.sigma} if len(found) == 1 and at_client else {}
+    answer.input = {**_input(run), **noise, **answer.input}
     answer.assumptions = federated_words.assumptions_json(federation)
     if not at_client:
         answer.assumptions = {**answer.assumptions, "unit": "example", "sampling": "poisson",

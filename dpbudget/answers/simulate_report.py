@@ -44,6 +44,13 @@ class Setting:
     digits: int
     accountant: str = "pld"
 
+    def input(self) -> dict[str, Any]:
+        return {
+            "data": self.source.name, "delta": self.delta, "clip_norm": self.clip_norm,
+            "learning_rate": self.learning_rate, "repeats": self.repeats, "seed": self.seed,
+            "held_out": self.source.held_out,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Level:
@@ -103,11 +110,7 @@ def assemble(
     unbounded = any(level.upper == math.inf for level in found)
     return Report(
         command="simulate",
-        input={
-            "data": setting.source.name, "delta": setting.delta, "clip_norm": setting.clip_norm,
-            "learning_rate": setting.learning_rate, "repeats": setting.repeats, "seed": setting.seed,
-            "held_out": setting.source.held_out,
-        },
+        input=setting.input(),
         assumptions={},
         result=result,
         headline=headline,
