@@ -6,7 +6,7 @@ Whatever a new command or option is called, it is drawn: unknown names take numb
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ FILES: dict[str, str | bytes] = {
     "silent.toml": BUDGET.format(epsilon=0, sigma=0, rate="1e-9", steps=0),
     "bad.toml": BUDGET.format(epsilon='"nan"', sigma="nan", rate=256, steps=0.5),
     "history.csv": "sigma,q,steps\n1.1,0.01,100\n0.9,0.02,50\n",
+    "short.csv": "sigma,q,steps\n4,1,1\n",
     "extreme.csv": "sigma,q,steps\n0.05,1,1000000000\n1e6,1e-9,1\n",
     "bad.csv": "sigma,q,steps\nnan,0.1,3\n1,inf,\n1,0.5,1e400\n",
     "sizes.csv": "client,size\na,100\n=b|c,5000\n",
@@ -72,7 +73,7 @@ NEW_FILES = ("out.txt", "new 💥", "budget.toml", "/dev/null")
 NONSENSE = (
     "nan", "NaN", "inf", "-inf", "Infinity", "-1", "-1e-9", "-0.0", "0", "", " ", "1e400", "-1e400", "1e-400", "9" * 190,
     "9" * 400, "1e308", "1e-308", "5e-324", "0x10", "1_000", "1,,2", ",", "1,2,3", "1:2", "1:2:3", "log:0:1:3", "1:2:1e9",
-    "1:2:0", "0.5:0.5:2", "1/3", "1/0", "0/0", "1/1e-300", "1e300/1e-300", "é", "１２", "∞", "💥", "\x1b[31m1", "\ud8001",
+    "1:2:0", "0.5:0.5:2", "1/3", "1/0", "0/0", "1/1e-300", "1e300/1e-300", "é", "１２", "∞", "💥", "\x1b[31m1", "\udcff1",
     "|", "=1", "`x`", "{}", "{0}", "%s", "--", "None", "true", "one", "1e", "1 2", "1.5", "a,b", "::",
 )  # fmt: skip
 
@@ -124,6 +125,18 @@ CHEAP: dict[str, Sequence[str]] = {
     "repeats": ("1", "2"), "samples": ("1", "100", "2000"), "batch_size": ("1", "10", "64"), "local_epochs": ("1", "2"),
     "local_batch": ("1", "20"), "epsilon": ("1", "3,8", "1e-6", "5000"), "precision": ("0.5", "0.1"),
     "devices": SMALL, "accumulate": SMALL,
+}  # fmt: skip
+# what every command answers at once; the first of each is what the first line of a command has
+FRUGAL: dict[str, Sequence[str]] = {
+    "noise_multiplier": ("4", "1", "1e6", "20", "0"), "sampling_rate": ("1",), "steps": ("1", "0", "10"),
+    "batch_size": ("100",), "dataset_size": ("100",), "epochs": ("1", "0", "0.5"), "history": ("short.csv",),
+    "delta": ("1e-5", "0.5", "1e-9"), "epsilon": ("3", "1", "50"), "file": ("silent.toml", "bad.toml"),
+    "accountant": ("rdp", "basic", "gdp-clt", "zcdp", "kov", "moments", "rule-of-thumb"), "tolerance": ("0.1", "1"),
+    "sampling": ("full-batch", "poisson"), "adjacency": ("add-or-remove-one", "zero-out"), "group_size": ("1", "2"),
+    "trials": ("1", "1.5"), "clients": ("10",), "clients_per_round": ("10", "5"), "rounds": ("1", "3"),
+    "local_size": ("2", "10"), "local_batch": ("2",), "state": ("short.csv", "empty.csv"), "canary": ("8",),
+    "samples": ("100", "1"), "repeats": ("1",), "target_advantage": ("0.5",), "fpr": ("0.01",), "plot": ("p.txt",),
+    "mechanism": ("gaussian", "pure-dp", "zcdp"),
 }  # fmt: skip
 RUN = ("noise_multiplier", "sampling_rate", "steps")
 RUNS = (
@@ -190,34 +203,39 @@ def fill(folder: Path) -> None:
         shutil.copy(DATA / "states" / name, folder / name)
 
 
-def _understood(command: str, name: str) -> Sequence[str]:
+def _understood(command: str, name: str, frugal: bool) -> Sequence[str]:
     """Values that the option is made for."""
+    if frugal and name in FRUGAL:
+        return FRUGAL[name]
     if command in ("simulate", "verify") and name in CHEAP:
         return CHEAP[name]
     return VALUES.get(name, (*SHARES, *POSITIVES, *SMALL))
 
 
 @st.composite
-def _value(draw: st.DrawFn, command: str, name: str) -> str:
+def _value(draw: st.DrawFn, command: str, name: str, frugal: bool) -> str:
     """Mostly what the option is made for; else nonsense, a file that is none, or any text."""
     kind = draw(st.sampled_from((0, 0, 0, 0, 0, 1, 1, 2, 3)))
     if kind == 0:
-        return draw(st.sampled_from(_understood(command, name)))
+        return draw(st.sampled_from(_understood(command, name, frugal)))
     if kind == 1:
         return draw(st.sampled_from(NONSENSE))
     if kind == 2:
         return draw(st.sampled_from(NO_FILE))
     # no argument holds a NUL, and nothing is to be written outside the folder
-    return draw(st.text(st.characters(exclude_characters="\x00/"), max_size=6))
+    return draw(st.text(st.characters(codec="utf-8", exclude_characters="\x00/"), max_size=6))
 
 
 @st.composite
-def command_line(draw: st.DrawFn, command: str) -> list[str]:
-    """The arguments of one run: a recipe, at times short of an option or with a wrong value, and a few options more."""
+def command_line(draw: st.DrawFn, command: str, frugal: bool = False) -> list[str]:
+    """The arguments of one run: a recipe, at times short of an option or with a wrong value, and a few options more.
+
+    frugal: where a value is right, it is one that is answered at once; and more of them are wrong.
+    """
     parameters = {p.name: p for p in COMMANDS[command].params}
     recipe = dict(item if isinstance(item, tuple) else (item, ()) for item in draw(st.sampled_from(RECIPES[command])))
-    wrong = draw(st.sampled_from(list(recipe))) if draw(st.integers(0, 5)) == 0 else ""
-    left_out = draw(st.sampled_from(list(recipe))) if draw(st.integers(0, 9)) == 0 else ""
+    wrong = draw(st.sampled_from(list(recipe))) if draw(st.integers(0, 2 if frugal else 5)) == 2 else ""
+    left_out = draw(st.sampled_from(list(recipe))) if draw(st.integers(0, 9)) == 9 else ""
     others = [name for name in parameters if name not in recipe and name not in ("help", "format", "json")]
     more = draw(st.lists(st.sampled_from(others), max_size=draw(st.sampled_from((0, 0, 1, 1, 2, 4))), unique=True))
     line = [command]
@@ -226,9 +244,9 @@ def command_line(draw: st.DrawFn, command: str) -> list[str]:
         if name == left_out:
             continue
         if name in recipe and name != wrong:
-            value = draw(st.sampled_from(recipe[name] or _understood(command, name)))
+            value = draw(st.sampled_from(_of_recipe(command, recipe, name, frugal)))
         else:
-            value = draw(_value(command, name))
+            value = draw(_value(command, name, frugal))
         if parameter.param_type_name == "argument":
             line.append(value)
         elif parameter.is_flag:
@@ -237,6 +255,12 @@ def command_line(draw: st.DrawFn, command: str) -> list[str]:
             line += _typed(draw(st.sampled_from(parameter.opts)), value)
     form = draw(st.sampled_from((*FORMATS, *FORMATS, "--json", "", "xml")))
     return [*line, *([form] if form == "--json" else ["-f", form] if form else [])]
+
+
+def _of_recipe(command: str, recipe: Mapping[str, Sequence[str]], name: str, frugal: bool) -> Sequence[str]:
+    own = recipe[name]
+    cheap = [value for value in FRUGAL.get(name, ()) if value in own] if frugal else []
+    return cheap or own or _understood(command, name, frugal)
 
 
 def _typed(option: str, value: str) -> list[str]:

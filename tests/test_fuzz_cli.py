@@ -29,7 +29,8 @@ from test_schemas import REPORT, faults
 
 from dpbudget.cli import main
 
-PATIENCE = 20.0  # CPU seconds
+PATIENCE = 60.0  # CPU seconds, of which a machine that is busy counts two for one
+WORDS = ("nan", "None", "np.float64(", "Fraction(")  # of no text that is meant to be read
 CODES = {0, 2, 3, 4}  # those of the contract that a run can end with by itself
 
 
@@ -102,10 +103,15 @@ def problems(line: Sequence[str], ran: Ran, folder: Path) -> list[str]:
     left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
     found += [f"left behind: {left}"] if left else []
     if ran.out:
-        found += report_faults(form_of(line), ran.out)
+        found += [fault for fault in report_faults(form_of(line), ran.out) if not _typed_so(line, fault)]
     elif ran.code == 0 and _option(line, "-o", "--output") is None:
         found += ["neither answer nor error"] if form_of(line) not in ("csv", "value") else []
     return found
+
+
+def _typed_so(line: Sequence[str], fault: str) -> bool:
+    """The report repeats a name that reads like a fault: `dpbudget init nan`."""
+    return any(fault == f"{word} in {form}" and word in line for word in WORDS for form in ("text", "csv"))
 
 
 def _stderr_faults(ran: Ran) -> list[str]:
@@ -170,34 +176,49 @@ def _value(text: str) -> list[str]:
 
 
 def _prose(text: str) -> list[str]:
-    words = ("nan", "None", "np.float64(", "Fraction(")
-    found = [f"{word} in text" for word in words if re.search(rf"\b{re.escape(word)}", text)]
+    found = [f"{word} in text" for word in WORDS if re.search(rf"\b{re.escape(word)}", text)]
     return found + (["control characters"] if re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text) else [])
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 
-def check(line: Sequence[str], columns: int = 80, stdin: str = "budget.toml") -> None:
+def check(line: Sequence[str], columns: int = 80, stdin: str = "budget.toml") -> int:
+    """The exit code of a run that keeps the contract."""
     with _folder() as folder:
         try:
             ran = run(line, columns=columns, stdin=stdin)
         except TooLong:
             pytest.fail(f"more than {PATIENCE:g} s of CPU time: {line}")
         assert problems(line, ran, folder) == [], (line, ran)
+        return ran.code
 
 
 def test_every_command_has_a_recipe() -> None:
     assert set(RECIPES) == set(COMMANDS)
 
 
-LINES = {name: command_line(name) for name in COMMANDS}
-COLUMNS = st.sampled_from((1, 20, 60, 80, 200))
+COLUMNS = st.sampled_from((80, 1, 20, 60, 200))
+STDIN = st.sampled_from(command_lines.BUDGETS[:-1])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_few_lines(command: str) -> None:
+    """Cheap ones; the simplest of them, which is drawn first, is answered."""
+    codes = []
+
+    @hypothesis.settings(max_examples=6, phases=[hypothesis.Phase.generate])
+    @given(line=command_line(command, frugal=True), columns=COLUMNS, stdin=STDIN)
+    def draw(line: list[str], columns: int, stdin: str) -> None:
+        codes.append(check(line, columns, stdin))
+
+    draw()
+    assert {0, 3, 4} & set(codes), "no line was answered"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-@hypothesis.settings(max_examples=5)
+@hypothesis.settings(max_examples=120)
 @given(data=st.data())
-def test_a_few_lines(command: str, data: st.DataObject) -> None:
-    check(data.draw(LINES[command]), data.draw(COLUMNS), data.draw(st.sampled_from(command_lines.BUDGETS[:-1])))
+def test_many_lines(command: str, data: st.DataObject) -> None:
+    check(data.draw(command_line(command)), data.draw(COLUMNS), data.draw(STDIN))

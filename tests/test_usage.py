@@ -292,3 +292,10 @@ def test_a_command_alone_shows_its_example(dpbudget, name: str) -> None:
     message, hint = ran.err.splitlines()
     assert ran.code == 2 and message.startswith("error: ")
     assert hint.startswith(f"  For example: dpbudget {name} ")
+
+
+@pytest.mark.parametrize("line", ["init", "check", "import csv", "epsilon -d 1e-5 --history"])
+def test_an_empty_name_is_told_as_one(dpbudget, line: str) -> None:
+    """In a script it is a variable that is not set; the message has a subject, and no gap where the name would be."""
+    error = dpbudget(*line.split(), "").err
+    assert error[0] != " " and error[:2] != "is" and ":  " not in error and "error:  " not in error, error

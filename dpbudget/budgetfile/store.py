@@ -68,7 +68,7 @@ def create(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) 
 def _name(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     if not name or "\0" in name:
-        raise BudgetFileError([Problem(name, 0, "is not a file name")])
+        raise BudgetFileError([Problem(name or "''", 0, "is not a file name")])
     return name
 
 

@@ -79,7 +79,7 @@ def limited(rows: Sequence[Any], path: Path) -> Sequence[Any]:
 
 
 def shown(path: Path) -> str:
-    return one_line(path.name)
+    return one_line(path.name or str(path))
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
