@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 from dpbudget import checks
 from dpbudget.errors import InputError
-from dpbudget.files import instead
+from dpbudget.files import lines
 
 MOST_ROWS = 100_000
 
 
 def read_sizes(path: str) -> list[tuple[str, int]]:
     """(client, size) of each row; columns `client` (optional) and `size`. Raises InputError with the line."""
+    found: list[tuple[str, int]] = []
+    reader = csv.DictReader(lines(path, "sizes", hint="Name a CSV file with columns client, size."))
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            if "size" not in (reader.fieldnames or ()):
-                raise InputError("sizes", f"{path} has no column size", hint="The first line is: client,size")
-            found: list[tuple[str, int]] = []
-            for row in reader:
-                try:
-                    size = checks.whole("size", checks.number("size", row["size"] or ""))
-                except InputError as error:
-                    raise InputError("sizes", f"{path}:{reader.line_num}: {error}") from None
-                found.append((row.get("client") or f"client {len(found) + 1}", size))
-                if len(found) > MOST_ROWS:
-                    raise InputError("sizes", f"{path} has more than {MOST_ROWS:,} rows")
-    except OSError as error:
-        raise InputError(
-            "sizes", f"{path}: {error.strerror}", hint=instead(path) or "Name a CSV file with columns client, size."
-        ) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError("sizes", f"{path} is not a CSV file: {error}") from None
+        if "size" not in (reader.fieldnames or ()):
+            raise InputError("sizes", f"{path} has no column size", hint="The first line is: client,size")
+        for row in reader:
+            try:
+                size = checks.whole("size", checks.number("size", row["size"] or ""))
+            except InputError as error:
+                raise InputError("sizes", f"{path}:{reader.line_num}: {error}") from None
+            found.append((row.get("client") or f"client {len(found) + 1}", size))
+            if len(found) > MOST_ROWS:
+                raise InputError("sizes", f"{path} has more than {MOST_ROWS:,} rows")
+    except csv.Error as error:
+        raise InputError("sizes", f"{path}:{reader.reader.line_num}: not CSV: {error}") from None
     if not found:
         raise InputError("sizes", f"{path} holds no client")
     return found

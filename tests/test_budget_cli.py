@@ -213,7 +213,7 @@ def test_baseline_of_another_machine_is_no_change(dpbudget, budget) -> None:
 def test_what_is_no_baseline(dpbudget, budget, content: str) -> None:
     Path("old.json").write_bytes(content.encode("latin-1"))
     ran = dpbudget("check", budget(named("a", TRAIN.format(sigma=1.1))), "--baseline", "old.json")
-    assert ran.code == 2 and ran.err.startswith("error: --baseline")
+    assert ran.code == 2 and ran.err.startswith("error: --baseline: old.json ")
 
 
 # --- adaptive, parallel -----------------------------------------------------------------------------------------------
@@ -553,6 +553,15 @@ def test_append_an_import_once_more(dpbudget, budget) -> None:
     Path(file).write_text(Path(file).read_text().replace("[budget]", '[budget]\nunit = "client"'))
     assert dpbudget("import", "flower", state, "--append", file).code == 0
     assert dpbudget("import", "opacus", STATES / "opacus_rdp.json", "-d", "1e-5", "--append", file).code == 2
+
+
+def test_an_import_without_a_bound_is_not_appended(dpbudget, budget) -> None:
+    file = budget()
+    before = Path(file).read_bytes()
+    Path("silent.csv").write_text("sigma,q,steps\n1,0.1,3\n0,0.1,3\n")
+    ran = dpbudget("import", "csv", "silent.csv", "-d", "1e-5", "--append", file)
+    assert ran.code == 4 and Path(file).read_bytes() == before
+    assert f"nothing is appended to {file}" in ran.err and ran.out.count("[[release]]") == 2
 
 
 def test_check_of_many_releases_is_quick(dpbudget, budget) -> None:

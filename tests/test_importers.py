@@ -218,6 +218,7 @@ HOSTILE = {
     + zipped(b"")[-22:],
     "deep JSON": b"[" * 1_000_000,
     "JSON of a million digits": b'{"history": [[1, 1, 1' + b"0" * 10**6 + b"]]}",
+    "JSON of millions of values": b'{"history": [' + b"1.5," * 3_000_000 + b"1]}",
     "JSON with NaN": b'{"history": [[NaN, 0.5, 1]]}',
     "JSON that underflows": b'{"history": [[1e-400, 0.5, 1]]}',
     "JSON that overflows": b'{"history": [[1e400, 0.5, 1]]}',
@@ -238,6 +239,12 @@ def test_hostile_files_end_in_an_input_error(tmp_path: Path, name: str) -> None:
         importers.flower(path)
     with pytest.raises(InputError):
         importers.read_history(saved(tmp_path, HOSTILE[name].replace(b"sigma", b"sgima")))
+
+
+def test_more_rows_than_a_history_has(tmp_path: Path) -> None:
+    path = saved(tmp_path, b"sigma,q,steps\n" + b"1,1,1\n" * 100_001)
+    with pytest.raises(InputError, match="more than 100,000 rows"):
+        importers.read_history(path)
 
 
 LIMITED = """

@@ -371,6 +371,32 @@ def test_faults_of_a_file(tmp_path: Path, text: str, label: str | None, words: s
         data.read_csv(str(path), label)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"column,low,high\nx,0,1\ny,0,no\n", "ranges: {}:3: high: 'no' is not a number"),
+        (b"column,low,high\nx,0\n", "ranges: {}:2: high: '' is not a number"),
+        (b"column,low,high\nx,-1e308,1e308\n", "ranges: {}:2: from -1e+308 to 1e+308 is too far for a double"),
+        (b"column,low,high\nx,0,1\n\xff,0,1\n", "ranges: {}:3: not UTF-8 text: byte 0xff"),
+        (b"column,low,high\n" + b"x" * 1_000_001, "ranges: {}:2: a line of more than 1,000,000 bytes"),
+        (b'column,low,high\n"' + b"x" * 200_000, "ranges: {}:2: not CSV: field larger than field limit (131072)"),
+    ],
+)
+def test_what_is_wrong_with_ranges(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "ranges.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        data.read_ranges(str(path))
+    assert str(caught.value) == message.format(path)
+
+
+def test_a_table_may_end_its_lines_in_any_way(tmp_path: Path) -> None:
+    path = tmp_path / "ranges.csv"
+    for end in ("\n", "\r\n", "\r"):
+        path.write_bytes("\ufeffcolumn,low,high\nx,0,1\ny,0,2".replace("\n", end).encode())
+        assert data.read_ranges(str(path)) == {"x": (0, 1), "y": (0, 2)}
+
+
 def test_public_ranges_cut_and_map(tmp_path: Path) -> None:
     path = tmp_path / "records.csv"
     path.write_text("a,b,kind\n0,5,x\n10,-5,y\n20,0,x\n")

@@ -76,9 +76,15 @@ def report(
         rows[0][0] = f"dpbudget, noise relative to {_reading(state)}"
         result["other_reading"] = {"noise_relative_to": other.noise_relative_to, "epsilon": interval_json(again.value)}
         result["noise_relative_to"] = state.noise_relative_to
-    if append is not None:
+    warnings = _below(reported, total)
+    bounded = total.value.upper != math.inf
+    appended = append is not None and bounded
+    if append is not None and bounded:
         _append(append, state)
         notes.append(f"{len(state.entries)} releases appended to {append}.")
+    elif append is not None:
+        message = f"nothing is appended to {append}: no epsilon holds for the releases"
+        warnings.append(Notice("not-appended", message, "If they have happened, add the entries by hand."))
     return Report(
         command="import",
         input={"delta": at},
@@ -98,11 +104,11 @@ def report(
         answers=[state.tool, Quantity(total.value.upper, Rounding.UP), Quantity(at)],
         value=Quantity(total.value.upper, Rounding.UP),
         main=Table(("by", "epsilon"), rows),
-        verbatim="" if append is not None else entries_text(state),
+        verbatim="" if appended else entries_text(state),
         notes=notes,
-        warnings=_below(reported, total),
-        status="unbounded" if total.value.upper == math.inf else "ok",
-        exit_code=4 if total.value.upper == math.inf else 0,
+        warnings=warnings,
+        status="ok" if bounded else "unbounded",
+        exit_code=0 if bounded else 4,
     )
 
 

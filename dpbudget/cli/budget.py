@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,6 @@ from dpbudget import checks
 from dpbudget.cli import ci, shell, streams
 from dpbudget.cli.options import DeltaOption, EpsilonOption, OutputOptions, RunOptions, Text, ToleranceOption, words
 from dpbudget.errors import InputError
-from dpbudget.files import instead
 from dpbudget.report import Report
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The budget file; - reads standard input.")]
@@ -76,7 +74,12 @@ def check(
         width = shell.tolerance_of(engine)
         from dpbudget.answers import check as answers
 
-        report = answers.check(document, tolerance=width, digits=channels.digits, baseline=old, exit_zero=exit_zero)
+        try:
+            report = answers.check(document, tolerance=width, digits=channels.digits, baseline=old, exit_zero=exit_zero)
+        except InputError as error:
+            if error.parameter == "baseline":
+                error.message = f"{baseline} {error.message}"
+            raise
         channels.report(report, document, text)
         return report
 
@@ -85,18 +88,15 @@ def check(
 
 
 def _json(path: Path) -> Mapping[str, Any]:
+    from dpbudget.importers.imported import read_json
+
+    way_out = "Name a report of dpbudget check --json."
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
-    except OSError as error:
-        raise InputError(
-            "baseline",
-            f"{path}: {error.strerror}",
-            hint=instead(path) or "Name a report of dpbudget check --json.",
-        ) from None
-    except (ValueError, RecursionError):
-        raise InputError("baseline", f"{path} is not JSON", hint="Name a report of dpbudget check --json.") from None
+        data = read_json(path, number=float, constant=lambda _: None)
+    except InputError as error:
+        raise InputError("baseline", error.message, hint=error.hint or way_out) from None
     if not isinstance(data, dict):
-        raise InputError("baseline", f"{path} is not a report", hint="Name a report of dpbudget check --json.")
+        raise InputError("baseline", f"{path} is not a report", hint=way_out)
     return data
 
 

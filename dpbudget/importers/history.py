@@ -87,13 +87,13 @@ def _rows(path: Path) -> list[Row]:
             values, wrong = _values(path, line, dict(zip(columns, cells, strict=True)))
             problems += wrong
             rows.append(Row(line, values))
+            limited(rows, path)
         if len(problems) >= MAX_PROBLEMS:
             break
     if not rows and not problems:
         problems.append(Problem(path.name, header_line, "there are no rows below the header"))
     if problems:
         raise InputError("", "\n".join(str(problem) for problem in problems[:MAX_PROBLEMS]))
-    limited(rows, path)
     return rows
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dpbudget.model import Adjacency, Release, Sampling
 
 MAX_BYTES = 16_000_000
 MAX_ROWS = 100_000
+MAX_VALUES = 1_000_000  # of a JSON file; some take a hundred times the bytes that they are written in
 CLIPPING_NORM, SENSITIVITY = READINGS = ("clipping-norm", "sensitivity")
 SAYS: Mapping[str, str] = {
     "rdp": "It reports an upper bound by RDP over a fixed list of orders; the true epsilon is smaller.",
@@ -74,7 +76,7 @@ def entry(tool: str, number: int, values: Mapping[str, Value], where: str) -> di
 def limited(rows: Sequence[Any], path: Path) -> Sequence[Any]:
     """The rows, if they are not too many. Raises InputError."""
     if len(rows) > MAX_ROWS:
-        raise InputError("", f"{shown(path)} has {len(rows):,} rows; {MAX_ROWS:,} are the most")
+        raise InputError("", f"{shown(path)} has more than {MAX_ROWS:,} rows")
     return rows
 
 
@@ -92,6 +94,24 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     if len(data) > limit:
         raise InputError("", f"{shown(path)} is larger than {limit // 10**6} MB")
     return data
+
+
+def read_json(path: Path, *, number: Callable[[str], Any], constant: Callable[[str], Any]) -> Any:
+    """The value of a JSON file; `number` makes decimals of their text, `constant` makes something of NaN and Infinity.
+
+    Raises InputError where it cannot be read, is not JSON, or holds more than MAX_VALUES values.
+    """
+    data = read_bytes(path)
+    if data.count(b",") >= MAX_VALUES:
+        raise InputError("", f"{shown(path)} holds more than {MAX_VALUES:,} values")
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_float=number, parse_constant=constant)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        reason = one_line(str(error)[:100])
+    way_out = f"For a CSV: dpbudget import csv {shown(path)}." if path.suffix == ".csv" else ""
+    raise InputError("", f"{shown(path)} is not JSON: {reason}", hint=way_out)
 
 
 def unreadable(path: Path, error: Exception) -> InputError:

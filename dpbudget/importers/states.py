@@ -5,7 +5,6 @@ Files are untrusted: nothing in them is executed, and each ends in an ImportedSt
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ from dpbudget.importers.imported import (
     ImportedState,
     entry,
     limited,
-    read_bytes,
+    read_json,
     shown,
     unreadable,
 )
@@ -167,13 +166,7 @@ def _roots(path: Path) -> Iterator[object]:
 
 
 def _json(path: Path) -> Any:
-    data = read_bytes(path)
-    try:
-        return json.loads(data.decode("utf-8-sig"), parse_float=Decimal, parse_constant=Decimal)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error)[:100])
-        way_out = f"For a CSV: dpbudget import csv {shown(path)}." if path.suffix == ".csv" else ""
-        raise InputError("", f"{shown(path)} is not JSON: {reason}", hint=way_out) from None
+    return read_json(path, number=Decimal, constant=Decimal)
 
 
 def _plain(value: object) -> object:

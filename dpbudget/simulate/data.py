@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpbudget import checks
 from dpbudget.errors import InputError
-from dpbudget.files import instead
+from dpbudget.files import lines
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -103,41 +103,37 @@ def read_csv(path: str, label: str | None, client: str | None = None) -> Data:
     label: the column to predict, text or number; the last column where None. Rows with a missing value are left out and
     counted. Raises InputError with the line and column of a value that is not a number.
     """
+    reader = csv.reader(lines(path, "data", hint="Name a CSV file with a header line."))
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            return _read(csv.reader(file), path, label, client)
-    except OSError as error:
-        raise InputError(
-            "data", f"{path}: {error.strerror}", hint=instead(path) or "Name a CSV file with a header line."
-        ) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError("data", f"{path} is not a CSV file: {error}") from None
+        return _read(reader, path, label, client)
+    except csv.Error as error:
+        raise InputError("data", f"{path}:{reader.line_num}: not CSV: {error}") from None
 
 
-def _read(lines: Any, path: str, label: str | None, client: str | None) -> Data:
-    """lines: a csv.reader, which knows its line numbers."""
-    header = [name.strip() for name in next(lines, [])]
+def _read(reader: Any, path: str, label: str | None, client: str | None) -> Data:
+    """reader: a csv.reader, which knows its line numbers."""
+    header = [name.strip() for name in next(reader, [])]
     if len(header) < 2 or len(set(header)) < len(header):
         raise InputError("data", f"{path}: the first line is not a header of distinct column names")
     target = _column(header, header[-1] if label is None else label, "label", path)
     owner = None if client is None else _column(header, client, "client_column", path)
     kept = [i for i in range(len(header)) if i not in (target, owner)]
-    rows: list[list[float]] = []
+    values = array("d")
     labels: list[str] = []
     owners: list[str] = []
     missing: list[int] = []
-    for line in lines:
+    for line in reader:
         if not any(cell.strip() for cell in line):
             continue
         if len(line) != len(header):
-            raise InputError("data", f"{path}:{lines.line_num}: {len(line)} values, but {len(header)} columns")
+            raise InputError("data", f"{path}:{reader.line_num}: {len(line)} values, but {len(header)} columns")
         if any(cell.strip().lower() in MISSING for cell in line):
-            missing.append(lines.line_num)
+            missing.append(reader.line_num)
             continue
-        rows.append([_number(line[i], header[i], path, lines.line_num) for i in kept])
+        values.extend(_number(line[i], header[i], path, reader.line_num) for i in kept)
         labels.append(line[target].strip())
         owners.append("" if owner is None else line[owner].strip())
-        if len(rows) * len(kept) > MOST_CELLS:
+        if len(values) > MOST_CELLS:
             raise InputError("data", f"{path} holds more than {MOST_CELLS:,} values", hint="Simulate on a part of it.")
     classes, numbers = _coded(labels)
     if not 2 <= len(classes) <= MOST_CLASSES:
@@ -145,7 +141,7 @@ def _read(lines: Any, path: str, label: str | None, client: str | None) -> Data:
         raise InputError("label", f"column {header[target]!r} of {path} has {len(classes)} distinct values", hint=hint)
     names, owned = _coded(owners)
     return Data(
-        np.array(rows, dtype=np.float64), numbers, classes, tuple(header[i] for i in kept),
+        np.array(values).reshape(len(labels), len(kept)), numbers, classes, tuple(header[i] for i in kept),
         None if owner is None else owned, () if owner is None else names, len(missing), tuple(missing[:SHOWN]),
     )  # fmt: skip
 
@@ -178,22 +174,24 @@ def _coded(texts: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
 def read_ranges(path: str) -> dict[str, tuple[float, float]]:
     """column -> (low, high) from a CSV file with the columns column, low, high: known beforehand, not from the records."""
     found: dict[str, tuple[float, float]] = {}
+    reader = csv.DictReader(lines(path, "ranges", hint="Name a CSV file: column,low,high."))
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            if not {"column", "low", "high"} <= set(reader.fieldnames or ()):
-                raise InputError("ranges", f"{path} needs the columns column, low, high")
-            for row in reader:
+        if not {"column", "low", "high"} <= set(reader.fieldnames or ()):
+            raise InputError("ranges", f"{path} needs the columns column, low, high")
+        for row in reader:
+            try:
                 low, high = (checks.real(end, checks.number(end, row[end] or "")) for end in ("low", "high"))
-                if not low < high:
-                    raise InputError("ranges", f"{path}:{reader.line_num}: {low:g} is not below {high:g}")
-                found[(row["column"] or "").strip()] = (low, high)
-    except OSError as error:
-        raise InputError(
-            "ranges", f"{path}: {error.strerror}", hint=instead(path) or "Name a CSV file: column,low,high."
-        ) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError("ranges", f"{path} is not a CSV file: {error}") from None
+            except InputError as error:
+                raise InputError("ranges", f"{path}:{reader.line_num}: {error}", hint=error.hint) from None
+            if not low < high:
+                raise InputError("ranges", f"{path}:{reader.line_num}: {low:g} is not below {high:g}")
+            if not math.isfinite(high - low):
+                raise InputError(
+                    "ranges", f"{path}:{reader.line_num}: from {low:g} to {high:g} is too far for a double"
+                )
+            found[(row["column"] or "").strip()] = (low, high)
+    except csv.Error as error:
+        raise InputError("ranges", f"{path}:{reader.reader.line_num}: not CSV: {error}") from None
     return found
 
 
