@@ -34,6 +34,7 @@ from dpbudget.model import (
     Tuned,
 )
 
+LONG = "x" * 60  # as much as a message shows of a word
 HEAD = """schema = 1
 [budget]
 epsilon = 8
@@ -351,7 +352,11 @@ def test_a_default_that_is_wrong_is_reported_on_its_own_line() -> None:
         (HEAD + "x = \nb", "b.toml:6: not valid TOML"),
         (HEAD + 'x = """\n\n', "b.toml:6: not valid TOML"),
         (HEAD + "x = 1\nx = 2", "b.toml:7: not valid TOML: Cannot overwrite a value"),
-        (HEAD + f"x = {'9' * 5000}", "b.toml: a whole number has too many digits"),
+        (HEAD + f"x = {'9' * 5000}", "b.toml:6: a whole number has too many digits"),
+        (HEAD + f"x = '{'9' * 5000}'\ny = [{'9' * 5000}]", "b.toml:7: a whole number has too many digits"),
+        (HEAD + f"{'x' * 10**5} = 1", f'b.toml:6: [budget]: unknown key "{LONG}...". Known here'),
+        (HEAD + f"[{'x' * 10**5}]", f'b.toml:6: unknown section "{LONG}...". Known here'),
+        (HEAD + f"[defaults]\n{'x' * 10**5} = 1", f'b.toml:7: [defaults]: unknown key "{LONG}...". Known here'),
         (HEAD + f"x = {'[' * 5000}", "b.toml:6: values nested more than 16 deep"),
         (HEAD + f"{'a.' * 50000}a = 1", "b.toml:6: a key of more than 8 dotted parts"),
         ("\0\1\2", "b.toml:1: not valid TOML"),

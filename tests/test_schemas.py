@@ -231,6 +231,9 @@ INVALID = {
     "two noises": DESIGN.replace("noise_multiplier = 1.1", "noise_multiplier = 1.1\nnoise_std = 1\nclip_norm = 1"),
     "status": DESIGN.replace('"spent"', '"done"'),
     "solve of what cannot be": DESIGN.replace("epochs = 60", 'epochs = "solve"'),
+    "noise beyond the doubles": DESIGN.replace("noise_multiplier = 1.1", "noise_multiplier = 1e60"),
+    "a truth of twenty nines, a double of 1": f'{HEAD}{RELEASE}mechanism = "randomized-response"\ncategories = 3\n'
+    f"truth_probability = 0.{'9' * 20}\n",
     "certain truth": f'{HEAD}{RELEASE}mechanism = "randomized-response"\ncategories = 3\ntruth_probability = 1\n',
     "count": f'{HEAD}{RELEASE}mechanism = "pure-dp"\nepsilon = 1\ncount = -1\n',
 }

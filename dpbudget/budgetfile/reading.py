@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ from dpbudget.budgetfile.findings import Findings, where_it_belongs
 from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS
 from dpbudget.budgetfile.release import ReleaseReader
 from dpbudget.budgetfile.tomlscan import Layout, scan
-from dpbudget.budgetfile.values import SOLVE, Decimal, Key, choice, flag, number, quoted
+from dpbudget.budgetfile.values import SOLVE, Decimal, Key, choice, flag, number, shown
 from dpbudget.files import instead
 from dpbudget.model import Adjacency
 
@@ -99,7 +100,14 @@ def _parse(text: str, layout: Layout, filename: str) -> dict[str, Any]:
         raise BudgetFileError([Problem(filename, line, message, suggestion=_instead(text, line))]) from None
     except ValueError:
         # tomllib lets Python's own limit on the digits of an integer through, without a place.
-        raise BudgetFileError([Problem(filename, 0, "a whole number has too many digits")]) from None
+        line = _line_of_digits(text, layout, sys.get_int_max_str_digits())
+        raise BudgetFileError([Problem(filename, line, "a whole number has too many digits")]) from None
+
+
+def _line_of_digits(text: str, layout: Layout, most: int) -> int:
+    digits = re.compile(rf"[0-9_]{{{most},}}")
+    spans = (span for span in layout.spans.values() if text[span.start : span.start + 1] not in ("'", '"'))
+    return next((span.line for span in spans if digits.search(text, span.start, span.end)), 0)
 
 
 def _syntax(message: str, text: str) -> tuple[str, int]:
@@ -150,7 +158,7 @@ def _top(data: dict[str, Any], findings: Findings) -> None:
         if key not in SECTIONS:
             kind = "section" if isinstance(value, dict | list) else "key"
             hint = where_it_belongs(key, SECTIONS, BUDGET_KEYS)
-            findings.add(findings.layout.line(key), f'unknown {kind} "{quoted(key)}"', hint=hint)
+            findings.add(findings.layout.line(key), f'unknown {kind} "{shown(key)}"', hint=hint)
     schema = data.get("schema")
     if "schema" not in data:
         findings.add(1, "schema is missing", hint="Begin the file with schema = 1.")
@@ -179,7 +187,7 @@ def _budget(data: dict[str, Any], findings: Findings) -> BudgetSection | None:
             values[key] = findings.value(spec, key, value, line, where)
         else:
             hint = where_it_belongs(key, BUDGET_KEYS, BUDGET_KEYS)
-            findings.add(line, f'unknown key "{quoted(key)}"', where=where, hint=hint)
+            findings.add(line, f'unknown key "{shown(key)}"', where=where, hint=hint)
     if isinstance(data["budget"], dict):
         for key in REQUIRED.keys() - table.keys():
             findings.add(findings.layout.line("budget"), f"{key} is missing", where=where, hint=REQUIRED[key])
@@ -203,7 +211,7 @@ def _defaults(data: dict[str, Any], findings: Findings) -> dict[str, Any]:
         line = findings.layout.line("defaults", key)
         if key not in known:
             hint = "Each release has its own." if key == "name" else where_it_belongs(key, known, BUDGET_KEYS)
-            findings.add(line, f'unknown key "{quoted(key)}"', where=where, hint=hint)
+            findings.add(line, f'unknown key "{shown(key)}"', where=where, hint=hint)
         elif value == SOLVE:
             findings.add(line, '"solve" must stand in the release that it is about', where=where, key=key)
     return {key: value for key, value in table.items() if key in known and value != SOLVE}

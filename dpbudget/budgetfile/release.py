@@ -8,7 +8,7 @@ from typing import Any
 from dpbudget.budgetfile.document import DocumentRelease, rival_keys, to_releases
 from dpbudget.budgetfile.findings import Findings, file_words, where_it_belongs
 from dpbudget.budgetfile.keys import COMMON_KEYS, MECHANISMS, MechanismSpec
-from dpbudget.budgetfile.values import SOLVE, Value, quoted, suggestion
+from dpbudget.budgetfile.values import SOLVE, Value, quoted, shown, suggestion
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency
 from dpbudget.names import meant
@@ -83,8 +83,8 @@ class ReleaseReader:
         elif not isinstance(name, str) or name not in MECHANISMS:
             path = ("release", index, "mechanism") if "mechanism" in table else ("defaults", "mechanism")
             hint = suggestion(name, list(MECHANISMS)) or "It is one of " + ", ".join(MECHANISMS) + "."
-            shown = f'unknown mechanism "{quoted(name[:60])}"' if isinstance(name, str) else "mechanism must be text"
-            self.findings.add(self.findings.layout.line(*path), shown, where=where, hint=hint)
+            told = f'unknown mechanism "{shown(name)}"' if isinstance(name, str) else "mechanism must be text"
+            self.findings.add(self.findings.layout.line(*path), told, where=where, hint=hint)
             near = meant(name, MECHANISMS) if isinstance(name, str) else ""
             if near:  # its keys are checked as well: one run reports all of it
                 return near, MECHANISMS[near]
@@ -114,7 +114,7 @@ class ReleaseReader:
         hint = where_it_belongs(key, [*spec.keys, *COMMON_KEYS], ("epsilon", "delta", "adjacency", "unit", "adaptive"))
         if any(key in other.keys for other in MECHANISMS.values()):
             hint = "The keys of this mechanism are " + ", ".join(spec.keys) + "."
-        self.findings.add(line, f'unknown key "{quoted(key)}"', where=where, hint=hint)
+        self.findings.add(line, f'unknown key "{shown(key)}"', where=where, hint=hint)
         return None
 
     def _groups(

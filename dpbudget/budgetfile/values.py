@@ -14,12 +14,14 @@ from dpbudget.names import PARAMETERS, SYNONYMS, meant
 
 SOLVE = "solve"
 MAX_DIGITS = 100
+MAX_WORD = 60
 WHOLE = "Counts are whole numbers; round a fractional one up."
 
 
 class Decimal(float):
     """A double that remembers the decimal text it came from, so that derived step counts are exact."""
 
+    __slots__ = ("text",)  # a hostile file may hold a million of them
     text: str
 
     def __new__(cls, text: str) -> Decimal:
@@ -99,7 +101,7 @@ def whole(least: int, most: int = checks.MAX_STEPS) -> Callable[[str, Value], Va
 
 
 def probability(key: str, value: Fraction) -> None:
-    if not 0 <= value < 1:
+    if not 0 <= float(value) < 1:  # the double counts: 20 nines are a certainty
         raise InputError(key, f"{float(value):g} is not in [0, 1)", hint="At 1 nothing is hidden.")
 
 
@@ -108,8 +110,8 @@ def choice(*choices: str) -> Callable[[str, Value], Value]:
         if isinstance(value, str) and value in choices:
             return value
         wanted = ", ".join(f'"{choice}"' for choice in choices)
-        shown = f'"{quoted(value[:60])}"' if isinstance(value, str) else "this"
-        raise InputError(key, f"{shown} is not one of {wanted}", hint=suggestion(value, choices))
+        found = f'"{shown(value)}"' if isinstance(value, str) else "this"
+        raise InputError(key, f"{found} is not one of {wanted}", hint=suggestion(value, choices))
 
     return check
 
@@ -132,6 +134,11 @@ def quoted(text: str) -> str:
     """Text made safe for one line between double quotes: what cannot be printed is escaped, as TOML does."""
     short = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
     return "".join(short.get(c) or (c if c.isprintable() else _escape(c)) for c in text)
+
+
+def shown(word: str) -> str:
+    """A word of the file in a message about it, `quoted`: a few kilobytes of it would not say more."""
+    return quoted(word if len(word) <= MAX_WORD else f"{word[:MAX_WORD]}...")
 
 
 def _escape(char: str) -> str:
