@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import patience
 from scipy.special import ndtr
 
+import dpbudget
 from dpbudget.errors import InputError
 from dpbudget.montecarlo import (
     Canary,
@@ -341,3 +343,12 @@ def test_a_nan_bound_convicts_and_a_wrong_shape_is_refused() -> None:
     assert convicts(from_counts(5, 5, 5, 5, delta=0.0, confidence=0.9), math.nan)
     with pytest.raises(InputError):
         audit(lambda rng, world, runs: np.zeros(3), 100, delta=1e-5, confidence=0.9)
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(0.05, 280.0), (0.1, 70.0)])
+def test_little_noise_does_not_refuse_nearly_every_draw(sigma: float, epsilon: float) -> None:
+    """Between integers the proposal keeps e^{-f (1-f) / (2 s^2)} of its draws: e^{-50} of them is a hang."""
+    with patience(20):
+        sampled = sample_delta([Phase(sigma, 0.5, 2)], epsilon, samples=200)["both"]
+    truth = dpbudget.delta(noise_multiplier=sigma, sampling_rate=0.5, steps=2, epsilon=epsilon)
+    assert agrees(sampled, truth.lower, truth.upper)

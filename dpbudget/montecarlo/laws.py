@@ -44,11 +44,15 @@ class Phase:
 
 
 class Law(Protocol):
-    """log_moment: K(lam), nats.  missing: P-mass of one step that was cut away.  error: bound on the error of K."""
+    """log_moment: K(lam), nats.  missing: P-mass of one step that was cut away.  error: bound on the error of K.
+
+    log_share: log of the share of its draws that a rejection keeps, where that may be next to none; else 0.
+    """
 
     log_moment: float
     missing: float
     error: float
+    log_share: float
 
     def sums(self, rng: np.random.Generator, rows: int, steps: int) -> Array:
         """Shape (rows,): independent sums of `steps` losses under the tilted law."""
@@ -98,6 +102,8 @@ class RemoveLaw:
     ceiling: steps with x above it are cut away. Under a large tilt an event of P-mass e^{-2000} can carry the whole
     moment; without it the tilt finds the samples that matter. The caller adds `missing` to the upper end.
     """
+
+    log_share = 0.0
 
     def __init__(self, sigma: float, rate: float, lam: int, ceiling: float = math.inf) -> None:
         self.sigma, self.rate, self.ceiling = sigma, rate, ceiling
@@ -169,7 +175,8 @@ class FractionalRemoveLaw(RemoveLaw):
     """Tilt m + f with m whole and 0 < f < 1, by rejection from a mixture of the laws of tilts m and m + 1.
 
     With y = e^L and y0 = A_{m+1} / A_m, A = e^K, the concave y^f is below its tangent (1-f) y0^f + f y0^{f-1} y, which
-    makes the proposal (1-f) P_m + f P_{m+1}; the share accepted is A_{m+f} / (A_m^{1-f} A_{m+1}^f), near 1 for small losses.
+    makes the proposal (1-f) P_m + f P_{m+1}; the share accepted is A_{m+f} / (A_m^{1-f} A_{m+1}^f), near 1 for small losses
+    and about e^{-f (1-f) / (2 s^2)} for large ones.
     """
 
     def __init__(self, sigma: float, rate: float, lam: float) -> None:
@@ -187,6 +194,7 @@ class FractionalRemoveLaw(RemoveLaw):
             log_weight[: k.size] = np.logaddexp(log_weight[: k.size], math.log1p(-self.fraction) + low - a)
         self._mix(centre, log_weight)
         self.log_moment = lam * (lam + 1.0) / (2 * sigma**2) if rate == 1.0 else self._quadrature(lam)
+        self.log_share = 0.0 if rate == 1.0 else self.log_moment - (1.0 - self.fraction) * a - self.fraction * a_next
         self.error = 4e-16 * (8.0 + abs(self.log_moment))
 
     def _quadrature(self, lam: float) -> float:
@@ -226,6 +234,7 @@ class AddLaw:
     """
 
     missing = 0.0
+    log_share = 0.0
 
     def __init__(self, sigma: float, rate: float, lam: float) -> None:
         self.sigma, self.rate, self.lam = sigma, rate, lam

@@ -32,6 +32,7 @@ PILOT = 1000
 MAX_SAMPLES = 10**8
 CUT = 1e-5  # the P-mass above the ceilings, relative to the prefactor B
 FINE = 4  # up to this tilt the spacing of the integers is coarse
+KEPT = 1 / 300  # of the draws, at least, for a tilt between integers; else the nearest integer is taken
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def plan(phases: Sequence[Phase], epsilon: float, direction: str, *, lam: float 
     else:
         chosen = at(_least(lambda tilt: at(tilt, open_ended).log_prefactor), open_ended)
         if chosen.lam <= FINE:
-            chosen = at(_between(lambda tilt: at(tilt, open_ended).log_prefactor, chosen.lam), open_ended)
+            between = at(_between(lambda tilt: at(tilt, open_ended).log_prefactor, chosen.lam), open_ended)
+            chosen = between if all(law.log_share > math.log(KEPT) for law, _ in between.laws) else chosen
         elif direction == "remove":
             chosen = _with_ceilings(kept, chosen, at)
     if not math.isfinite(chosen.log_prefactor):
