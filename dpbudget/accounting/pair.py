@@ -97,12 +97,13 @@ def log_mixture_ratio(rate: float, exponent: Array) -> Array:
     """log(1 - rate + rate e^exponent) with relative accuracy, rate in (0, 1], also for huge |exponent|."""
     if rate == 1.0:
         return np.asarray(exponent, dtype=np.float64)
-    small = np.minimum(exponent, 30.0)
+    small = np.minimum(exponent, 700.0)
     shift = rate * np.expm1(small)
     with np.errstate(divide="ignore", invalid="ignore"):
         low = np.where(shift > -0.5, np.log1p(shift), np.log((1.0 - rate) + rate * np.exp(small)))
     high = exponent + np.log(rate) + np.log1p((1.0 / rate - 1.0) * np.exp(-np.maximum(exponent, 30.0)))
-    return np.where(exponent <= 30.0, low, high)
+    # At a tiny rate the two large terms of `high` cancel: one log1p as long as the mixture is mostly the other part.
+    return np.where((exponent <= 30.0) | ((shift <= 1.0) & (exponent <= 700.0)), low, high)
 
 
 def segment_variation(edges: Array, log_f: Array, slope: Array, curvature: Array | float) -> Array:

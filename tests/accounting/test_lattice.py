@@ -411,6 +411,11 @@ def test_window_holds_all_but_nothing_of_the_sum() -> None:
         assert high - low <= 1.5 * (needed[-1] - needed[0]) + 40
 
 
+def test_window_is_one_of_cells_however_small_a_cell_is() -> None:
+    mass = np.array([0.25, 0.5, 0.25])
+    assert len({window([Tilted(-1, mass, 0.0, 1000)], step) for step in (1.0, 1e-200, 1e-300)}) == 1
+
+
 @pytest.mark.parametrize(("sigma", "steps"), [(0.15, 10**7), (0.1, 10**6), (0.05, 10**9)])
 def test_millions_of_steps_at_a_tiny_rate(sigma: float, steps: int) -> None:
     """A record takes part once in all: the bulk of every step stays where it is, and only jumps make the window."""

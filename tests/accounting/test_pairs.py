@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from dpbudget.accounting.pairs import (
     dominating_pairs,
     fixed_size_replace_pair,
     fixed_size_zero_out_pairs,
+    log_mixture_ratio,
     randomized_response_pair,
     randomized_response_zero_out_pairs,
 )
@@ -63,6 +65,16 @@ CENTRES = {SampledGaussianRemove: 0.5, SampledGaussianAdd: -0.5}
 
 def fine_nodes(pair: Pair):
     return place_nodes(pair, 1, panel_edges(pair, -40.0))
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-40, 1e-15, 0.3])
+def test_mixture_ratio_keeps_its_digits_where_its_two_terms_cancel(rate: float) -> None:
+    """log(1 - q + q e^g) against 700 digits, from where it is next to log(1 - q) to where it is g + log q."""
+    exponents = np.array([-700.0, 29.0, 31.0, 60.0, 90.0, 300.0, 650.0, 689.0, 699.0, 701.0, 1e4])
+    with mpmath.workdps(700):
+        q = mpmath.mpf(rate)
+        want = [float(mpmath.log(1 - q + q * mpmath.exp(mpmath.mpf(g)))) for g in exponents.tolist()]
+    np.testing.assert_allclose(log_mixture_ratio(rate, exponents), want, rtol=1e-14)
 
 
 @pytest.mark.parametrize("pair", SMOOTH + ATOMIC, ids=repr)

@@ -41,8 +41,8 @@ def gaussian_log_delta(mu, epsilon):
     return a + math.log(-math.expm1(b - a))
 
 
-def binomial_rdp(sigma, rate, order):
-    mpmath.mp.dps = 60
+def binomial_rdp(sigma, rate, order, digits=60):
+    mpmath.mp.dps = digits
     q, s2 = mpmath.mpf(rate), mpmath.mpf(sigma) ** 2
     terms = [
         mpmath.binomial(order, k) * (1 - q) ** (order - k) * q**k * mpmath.exp(mpmath.mpf(k * k - k) / (2 * s2))
@@ -59,6 +59,19 @@ def test_curve_at_integer_orders_is_the_binomial_sum(sigma, rate):
     got = rdp.rdp_curve(SampledGaussianRemove(sigma, rate), orders)
     want = [binomial_rdp(sigma, rate, int(a)) for a in orders]
     np.testing.assert_allclose(got, want, rtol=2e-12)  # round-off of some thousand positive terms
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.1, 1.0])
+@pytest.mark.parametrize("rate", [1e-300, 1e-100, 1e-40, 1e-28])
+def test_curve_at_rates_below_any_rounding_errs_upwards(sigma, rate):
+    orders = np.array([2, 3, 10])
+    for pair in (SampledGaussianRemove(sigma, rate), SampledGaussianAdd(sigma, rate)):
+        curve = rdp.rdp_curve(pair, orders)
+        assert np.all(curve > 0.0)
+        assert np.all(rdp.rdp_curve(pair, np.array([1.0001, 1.5])) > 0.0)
+    for order, got in zip(orders, rdp.rdp_curve(SampledGaussianRemove(sigma, rate), orders), strict=True):
+        want = binomial_rdp(sigma, rate, int(order), digits=700)
+        assert want * (1 - 1e-11) <= got <= want * (1 + 1e-11) + 1e-31
 
 
 @pytest.mark.parametrize("sigma", [0.05, 1.0, 1e6])
