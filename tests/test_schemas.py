@@ -98,6 +98,8 @@ INFEASIBLE = [
     "plan -e 1e-11 -d 1e-100 -n 600 -b 100 -E 1 -a basic",
     "federated -e 1e-11 -d 1e-100 --clients 100 --clients-per-round 10 --rounds 10 -a basic",
     "tune -e 1e-3 -d 1e-9 -q 1 -s 1 -t 100",
+    "tune -e 3 -d 1e-100 -q 0.5 -s 1e-3 -t 1",
+    "tune -e 1e-3 -d 1e-9 -q 1 -s 1 -t 100 --law fixed",
     "tune -e 1e-11 -d 1e-100 -q 1 -t 100 --trials 10 --public -a basic",
     "risk -s 0.1 --sampling full-batch -d 1e-5 --target-advantage 1e-3",
     "simulate -e 1,1e-11 -n 600 -d 1e-100 -a basic",

@@ -118,7 +118,10 @@ def transform(parts: Parts, log_delta: float, tolerance: float) -> Profile:
     else:
         return lambda epsilons: np.array([_number(spectrum.bounds(float(e))[1]) for e in epsilons])
     loose = log_delta > -2.0 or sum(count for _, count in parts) > 1
-    composition = mesh.upper_composition(parts, log_delta, 10 * tolerance if loose else tolerance)
+    try:
+        composition = mesh.upper_composition(parts, log_delta, 10 * tolerance if loose else tolerance)
+    except ArithmeticError as why:  # losses that no lattice has room for
+        raise NotCertified("the profile of a trial leaves the range of doubles") from why
     return lambda epsilons: lattice_upper(composition, epsilons)
 
 

@@ -62,7 +62,7 @@ def report(
     base = account.epsilon(ledger, delta, accountant=accountant, tolerance=tolerance)
     if trials is None:
         assert epsilon is not None
-        trials, refusal = _trials(ledger, delta, epsilon, law, eta, most_trials, digits)
+        trials, refusal = _trials(ledger, base, delta, epsilon, law, eta, most_trials, digits)
         solved = {"parameter": "trials", "value": trials}
     found: list[Guarantee] = []
     if trials:
@@ -111,23 +111,37 @@ def _sigma(
 
 
 def _trials(
-    ledger: Ledger, delta: float, epsilon: float, law: str, eta: float | None, most_trials: int | None, digits: int
+    ledger: Ledger,
+    alone: Guarantee,
+    delta: float,
+    epsilon: float,
+    law: str,
+    eta: float | None,
+    most_trials: int | None,
+    digits: int,
 ) -> tuple[float | None, str | None]:
-    """The largest expected number of trials that the budget buys, or why there is none."""
-    base = base_of(ledger, delta)
+    """The largest expected number of trials that the budget buys, or why there is none.
+
+    Among runs that all score alike the best is any one of them: where there is always a trial, a search costs no less
+    than one run alone.
+    """
+    refusal = f"not even {'one run' if law == 'fixed' else 'a search of one expected trial'} fits the target"
+    may_be_none = law in ("poisson", "binomial")
+    if not may_be_none and alone.value.lower is not None and alone.value.lower > epsilon:
+        return None, refusal
+    trial = base_of(ledger, delta)
     if law == "fixed":
-        count = tuning.most_fixed_trials(base, epsilon, delta)
-        return (float(count), None) if count else (None, "not even one run fits the target")
-    at_least = 1.0 if law in ("poisson", "binomial") else 1.01
-    found = tuning.most_trials(
-        base,
-        lambda mean: tuning.law_named(law, mean, eta=eta, most_trials=most_trials),
-        epsilon,
-        delta,
-        digits=min(digits, 4),
-        least=at_least,
-    )
-    return found, None if found is not None else "not even a search of one expected trial fits the target"
+        found = float(tuning.most_fixed_trials(trial, epsilon, delta)) or None
+    else:
+        found = tuning.most_trials(
+            trial,
+            lambda mean: tuning.law_named(law, mean, eta=eta, most_trials=most_trials),
+            epsilon,
+            delta,
+            digits=min(digits, 4),
+            least=1.0 if may_be_none else 1.01,
+        )
+    return found, refusal if found is None else None
 
 
 def _report(

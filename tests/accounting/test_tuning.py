@@ -12,7 +12,7 @@ from scipy.special import gammaln, ndtr
 
 from dpbudget.accounting import tuning, tuning_base, tuning_pairs, tuning_profile
 from dpbudget.accounting.account import Ledger
-from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove
+from dpbudget.accounting.pairs import SampledGaussianAdd, SampledGaussianRemove, approximate_dp_pair
 from dpbudget.accounting.tuning_base import REVERSE, GaussianBase, MixedBase, ZCDPBase, epsilon_of, profile
 from dpbudget.accounting.tuning_laws import (
     Binomial,
@@ -603,6 +603,28 @@ def test_lattice_window_is_not_trusted_outside() -> None:
     epsilons = np.array([0.0, 1.0, 5.0, 15.0, 20.0, 30.0])
     claimed = tuning_pairs.lattice_upper(composition, epsilons)
     assert np.all(claimed >= GaussianBase(2.0).delta_upper("both", epsilons) * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("failure", [OverflowError, FloatingPointError])
+def test_a_lattice_beyond_the_doubles_leaves_the_table_to_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    """One transform of many that can't be built bounds delta by 1, as one that is refused does; it is no accident."""
+    from dpbudget.accounting import mesh
+
+    parts, build = PairsBase({"both": [(approximate_dp_pair(1.0, 0.0), 2)]}).parts["both"], mesh.upper_composition
+    tried = []
+
+    def now_and_then(*arguments: object) -> object:
+        tried.append(arguments)
+        if len(tried) % 2:
+            raise failure("too large")
+        return build(*arguments)  # type: ignore[arg-type]
+
+    whole = tuning_pairs.tabulate(parts, 1e-10)(np.array([0.5, 1.5]))
+    monkeypatch.setattr(mesh, "upper_composition", now_and_then)
+    partly = tuning_pairs.tabulate(parts, 1e-10)(np.array([0.5, 1.5]))
+    assert len(tried) > 2 and np.all(partly >= whole * (1 - 1e-9)) and np.all(partly < 1)
 
 
 def test_random_configuration_is_the_mean() -> None:
