@@ -142,12 +142,6 @@ def central(client_multiplier: float, clients: int) -> float:
     return client_multiplier * math.sqrt(max(0, clients)) * (1 - 2**-51)
 
 
-def client_share(multiplier: float, clients: int) -> float:
-    """What each of `clients` honest clients has to add for a central multiplier; rounded up."""
-    checks.whole("min_honest", clients)
-    return multiplier / math.sqrt(clients) * (1 + 2**-51)
-
-
 def tree_height(leaves: int) -> int:
     """Nodes of a binary tree over `leaves` rounds that one round touches: floor(log2 n) + 1.
 

@@ -32,15 +32,6 @@ def mu_clt_poisson(parts: Iterable[Step]) -> float:
     return _root_of_sum(parts, lambda m: _expm1(m * m))
 
 
-def mu_clt_uniform(parts: Iterable[Step]) -> float:
-    """mu of the limit under sampling without replacement, for replace-one. An estimate.
-
-    sqrt(2 sum q^2 T (e^(1/sigma^2) Phi(3/(2 sigma)) + 3 Phi(-1/(2 sigma)) - 2)), sigma relative to the replace-one
-    sensitivity. Source: Bu, Dong, Long, Su 2020, arXiv:1911.11607; Dong, Roth, Su 2019, arXiv:1905.02383, Cor. 5.4.
-    """
-    return _root_of_sum(parts, _uniform_variance)
-
-
 def epsilon(mu: float, delta: float) -> float:
     """epsilon of mu-GDP at delta: exact for mu-GDP itself, an estimate where mu comes from the limit theorem.
 
@@ -98,13 +89,3 @@ def _root_of_sum(parts: Iterable[Step], variance: Callable[[float], float]) -> f
 
 def _expm1(exponent: float) -> float:
     return math.expm1(exponent) if exponent < 709.0 else math.inf
-
-
-def _uniform_variance(m: float) -> float:
-    """2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2), written so that small m loses nothing but its last digits."""
-    if m < 1e-5:
-        return m * m * (1.0 + 2.0 * m / math.sqrt(2.0 * math.pi))
-    if m > 26.0:
-        return math.inf
-    near, far = math.erf(m / 2 / math.sqrt(2)) / 2, math.erf(1.5 * m / math.sqrt(2)) / 2
-    return 2.0 * (_expm1(m * m) * (0.5 + far) + far - 3.0 * near)

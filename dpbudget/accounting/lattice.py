@@ -131,11 +131,6 @@ def certify_delta(parts: Parts, epsilon: float, *, tolerance: float = 1e-5) -> B
     )
 
 
-def certify_epsilons(parts: Parts, deltas: Sequence[float], *, tolerance: float = 1e-5) -> list[Bracket]:
-    """`certify_epsilon` at several deltas, in their order."""
-    return [certify_epsilon(parts, delta, tolerance=tolerance) for delta in deltas]
-
-
 def _merged(parts: Parts, tolerance: float) -> list[tuple[Pair, int]]:
     """Equal pairs together, in an order that does not depend on that of the input; counts of 0 left out."""
     if not (0 < tolerance < 1):

@@ -14,7 +14,7 @@ import scipy.special
 
 from dpbudget.accounting import gaussian, mesh
 from dpbudget.accounting.convolve import LOG_OUTSIDE, Tilted, falling_sums, window
-from dpbudget.accounting.lattice import certify_delta, certify_epsilon, certify_epsilons
+from dpbudget.accounting.lattice import certify_delta, certify_epsilon
 from dpbudget.accounting.pairs import (
     Pair,
     SampledGaussianAdd,
@@ -287,12 +287,6 @@ def test_intervals_are_ordered(name: str) -> None:
         assert worse[0] > high
     for better in (ends(sigma=1.02), ends(rate=0.0098), ends(steps=980), ends(delta=1.1e-6)):
         assert better[1] < low
-
-
-def test_several_deltas() -> None:
-    parts = [(SampledGaussianRemove(1.0, 0.01), 1000)]
-    found = certify_epsilons(parts, [1e-5, 1e-20])
-    assert [bracket.upper for bracket in found] == [certify_epsilon(parts, d).upper for d in (1e-5, 1e-20)]
 
 
 def test_limits() -> None:
