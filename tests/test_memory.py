@@ -24,9 +24,14 @@ try:
     bytearray({memory})
     sys.exit("there is no limit here")
 except MemoryError:
-    import test_fuzz_cli
+    import pytest, test_fuzz_cli
+faults = []
 for line in json.loads(sys.stdin.read()):
-    print(test_fuzz_cli.check(line), *line, flush=True)
+    try:
+        test_fuzz_cli.check(line)
+    except (AssertionError, pytest.fail.Exception) as fault:
+        faults.append(str(fault))
+print("kept" if not faults else "\\n".join(faults))
 """
 
 
@@ -55,7 +60,7 @@ def keep_the_contract(lines: Sequence[Sequence[str]]) -> None:
         [sys.executable, "-c", RUN_ALL.format(memory=MEMORY)],
         input=json.dumps(lines), capture_output=True, text=True, env=environment, check=False,
     )  # fmt: skip
-    assert done.returncode == 0 and len(done.stdout.splitlines()) == len(lines), done.stdout + done.stderr
+    assert done.stdout == "kept\n", done.stdout + done.stderr
 
 
 def test_a_few_corners() -> None:
