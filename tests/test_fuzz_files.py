@@ -363,7 +363,7 @@ delta = 1e-5
 adjacency = "add-or-remove-one"
 """
 # Said of all rows together, or of a choice that the rows do not allow.
-OF_THE_ROWS = r"error: --(append|scores|label|batch-size|held-out): "
+OF_THE_ROWS = r"error: --(append|scores|label|batch-size|held-out|ranges): "
 
 
 def check_input(name: str, content: bytes, line: Sequence[str], form: str) -> None:

@@ -376,6 +376,7 @@ def test_faults_of_a_file(tmp_path: Path, text: str, label: str | None, words: s
     [
         (b"column,low,high\nx,0,1\ny,0,no\n", "ranges: {}:3: high: 'no' is not a number"),
         (b"column,low,high\nx,0\n", "ranges: {}:2: high: '' is not a number"),
+        (b"column,low,high\nx,0,1\nx,0,2\n", "ranges: {}:3: column 'x' has a range already"),
         (b"column,low,high\nx,-1e308,1e308\n", "ranges: {}:2: from -1e+308 to 1e+308 is too far for a double"),
         (b"column,low,high\nx,0,1\n\xff,0,1\n", "ranges: {}:3: not UTF-8 text: byte 0xff"),
         (b"column,low,high\n" + b"x" * 1_000_001, "ranges: {}:2: a line of more than 1,000,000 bytes"),

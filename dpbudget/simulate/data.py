@@ -189,7 +189,10 @@ def read_ranges(path: str) -> dict[str, tuple[float, float]]:
                 raise InputError(
                     "ranges", f"{path}:{reader.line_num}: from {low:g} to {high:g} is too far for a double"
                 )
-            found[(row["column"] or "").strip()] = (low, high)
+            column = (row["column"] or "").strip()
+            if column in found:
+                raise InputError("ranges", f"{path}:{reader.line_num}: column {column!r} has a range already")
+            found[column] = (low, high)
     except csv.Error as error:
         raise InputError("ranges", f"{path}:{reader.reader.line_num}: not CSV: {error}") from None
     return found
