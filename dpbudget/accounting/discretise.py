@@ -29,6 +29,7 @@ PANELS_AT_ONCE = 2**16
 """Bounds the memory of a fine discretisation."""
 
 MOST_PANELS = 2**20
+MOST_STEP = 700.0  # nats: e^step is a double
 BULK = 2**13
 """Nodes on either side of the median that place the lattice."""
 
@@ -131,16 +132,18 @@ def discretise(pair: Pair, step: float, log_tail: float, floor: float = -np.inf)
     The upper one is the connect-the-dots measure as stochastic rounding of the loss (Doroshenko et al. 2022,
     arXiv:2207.04380): it keeps int dP and int dQ of every cell, and dominates; what is not resolved
     moves to the first point above it, or to infinity. The lower one is `tangent_measure`; it leaves that mass out.
+    Raises NotCertified where one cell would hold ratios that leave the range of doubles.
     """
+    if not step <= MOST_STEP:
+        raise NotCertified("so little noise is added that losses are too far apart for any lattice")
     with np.errstate(under="ignore", over="ignore"):
         offset = best_offset(pair, step)
-        first, half_mass, half_gain, loss_error, log_density = _half_cells(pair, step, offset, log_tail, floor)
+        first, half_mass, half_gain, right, loss_error, log_density = _half_cells(pair, step, offset, log_tail, floor)
         edges = panel_edges(pair, log_tail, floor)
         below, above = truncated_mass(pair, edges)
         mass = half_mass[0::2] + half_mass[1::2]
         gain = half_gain[0::2] + half_gain[1::2]
         left = half_gain[0::2]
-        right = np.maximum(np.expm1(step) * half_mass[1::2] - np.exp(step) * half_gain[1::2], 0.0)
         dots = connect_the_dots(mass, gain, step)
         tangents = tangent_measure(dots, mass, gain, left, right, step)
         if edges.size:
@@ -192,8 +195,10 @@ def _bulk(pair: Pair) -> tuple[float, Array, Array]:
 
 def _half_cells(
     pair: Pair, step: float, offset: float, log_tail: float, floor: float
-) -> tuple[int, Array, Array, float, float]:
-    """First cell, P-mass and gain int (1 - e^-d) dP of each half cell; error of the losses; largest |log density|."""
+) -> tuple[int, Array, Array, Array, float, float]:
+    """First cell; P-mass and gain int (1 - e^-d) dP of each half cell; b of each upper half, by itself: the difference
+    of the other two would keep no digits; error of the losses; largest |log density|.
+    """
     outer = panel_edges(pair, log_tail, floor)
     ends = [loss for loss, _ in pair.atoms]
     if outer.size:
@@ -201,7 +206,8 @@ def _half_cells(
     first = int(np.floor((min(ends) - offset) / step))
     last = int(np.floor((max(ends) - offset) / step)) + 1
     halves = 2 * (last - first)
-    mass, gain, excess, log_density = np.zeros(halves), np.zeros(halves), 0.0, 0.0
+    mass, gain, right = np.zeros(halves), np.zeros(halves), np.zeros(last - first)
+    excess, log_density = 0.0, 0.0
     if outer.size:
         cuts = pair.inverse_loss(np.asarray(offset + step / 2 * np.arange(2 * first + 1, 2 * last), dtype=np.float64))
         edges = panel_edges(pair, log_tail, floor, cuts)
@@ -213,18 +219,22 @@ def _half_cells(
             excess = max(excess, -float(d.min()), float(d.max()) - step)
             log_density = max(log_density, -float(log_p.min()))
             p = weight * np.exp(log_p)
-            rise = -np.expm1(-np.clip(d, 0.0, step))
+            d = np.clip(d, 0.0, step)
             mass += np.bincount(here, p.sum(axis=1), halves)
-            gain += np.bincount(here, (p * rise).sum(axis=1), halves)
+            gain += np.bincount(here, (p * -np.expm1(-d)).sum(axis=1), halves)
+            above = here % 2 == 1
+            right += np.bincount(here[above] // 2, (p[above] * np.expm1(step - d[above])).sum(axis=1), last - first)
     for atom, share in pair.atoms:
         cell = min(int(np.floor((atom - offset) / step)), last - 1)
         gap = atom - offset - step * cell
         excess = max(excess, -gap, gap - step)
         half = 2 * (cell - first) + int(gap > step / 2)
+        gap = min(max(gap, 0.0), step)
         mass[half] += share
-        gain[half] -= share * float(np.expm1(-min(max(gap, 0.0), step)))
+        gain[half] -= share * float(np.expm1(-gap))
+        right[half // 2] += share * float(np.expm1(step - gap)) if half % 2 else 0.0
     loss_error = max(excess, 0.0) + 16 * ROUND * max(map(abs, ends))
-    return first, mass, gain, loss_error, log_density
+    return first, mass, gain, right, loss_error, log_density
 
 
 def connect_the_dots(mass: Array, gain: Array, step: float) -> Array:

@@ -18,7 +18,7 @@ from dpbudget.accounting.convolve import (
     tilt,
     window,
 )
-from dpbudget.accounting.discretise import Discretised, discretise, panel_edges
+from dpbudget.accounting.discretise import MOST_STEP, Discretised, discretise, panel_edges
 from dpbudget.accounting.fourier import chernoff_log_delta, is_atomic, tail_level
 from dpbudget.accounting.pair import Array, Pair
 from dpbudget.accounting.quadrature import Nodes, first_panels, place_nodes
@@ -126,7 +126,7 @@ def _finer(
 ) -> _Mesh:
     """From the step `first` on; as `_refine`."""
     unit = _affordable(common_unit(parts), _span(parts, log_tail, floors), len(parts), most_cells)
-    step = _snapped(first, unit)
+    step = _snapped(min(first, MOST_STEP), unit)
     crowd = max(1.0, len(parts) / FEW_PARTS)
     for _ in range(MAX_MESHES):
         mesh = _mesh(parts, step, log_tail, lam, floors)

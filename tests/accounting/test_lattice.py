@@ -13,7 +13,8 @@ import pytest
 import scipy.special
 
 from dpbudget.accounting import gaussian, mesh
-from dpbudget.accounting.convolve import LOG_OUTSIDE, Tilted, falling_sums, window
+from dpbudget.accounting.convolve import LOG_OUTSIDE, Tilted, evaluate, falling_sums, window
+from dpbudget.accounting.discretise import discretise
 from dpbudget.accounting.lattice import certify_delta, certify_epsilon
 from dpbudget.accounting.pairs import (
     Pair,
@@ -22,7 +23,7 @@ from dpbudget.accounting.pairs import (
     approximate_dp_pair,
     dominating_pairs,
 )
-from dpbudget.errors import InputError
+from dpbudget.errors import InputError, NotCertified
 from dpbudget.model import (
     Adjacency,
     ApproxDP,
@@ -418,3 +419,23 @@ def test_millions_of_steps_at_a_tiny_rate(sigma: float, steps: int) -> None:
     assert high - low <= 1.5e-3 * high
     jumps = 1000  # the same number of participations in far fewer steps: the law of small numbers
     assert low * 0.99 <= certify_epsilon([(SampledGaussianRemove(sigma, 1 / jumps), jumps)], 1e-9, tolerance=1e-3).upper
+
+
+def test_so_little_noise_that_no_lattice_serves_is_no_bound() -> None:
+    """e^step leaves the doubles: told as such, before numbers are made of it; the first mesh of a wide loss stays below."""
+    with pytest.raises(NotCertified, match="too far apart"):
+        discretise(SampledGaussianRemove(1.0, 0.5), 701.0, -50.0)
+
+
+@pytest.mark.parametrize("sigma", [9e-4, 5e-3, 0.02, 0.3])  # the first mesh has steps of 352, 64, 16 and 1.3
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_the_coarsest_meshes_hold_the_truth(sigma: float, steps: int) -> None:
+    """Composed releases are one with less noise. Where e^step outweighs 2^53, no difference may pass for an integral."""
+    found = mesh.both_compositions([(SampledGaussianRemove(sigma, 1.0), steps)], math.log(1e-5), 0.999)
+    assert found[0].step == found[1].step > 1
+    middle = gaussian.epsilon(1e-5, sigma / math.sqrt(steps))
+    for epsilon in middle * np.linspace(0.998, 1.0005, 4):
+        with mpmath.workdps(60):
+            s, e = mpmath.mpf(sigma) / mpmath.sqrt(steps), mpmath.mpf(float(epsilon))
+            truth = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+        assert evaluate(found[0], float(epsilon), -1) <= truth <= evaluate(found[1], float(epsilon), 1)
