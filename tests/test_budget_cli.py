@@ -564,6 +564,12 @@ def test_an_import_without_a_bound_is_not_appended(dpbudget, budget) -> None:
     assert f"nothing is appended to {file}" in ran.err and ran.out.count("[[release]]") == 2
 
 
+def test_an_import_without_noise_is_unbounded(dpbudget, budget) -> None:
+    Path("silent.json").write_text('{"history": [[0, 0.05, 60], [0.9, 0.05, 40]], "mechanism": "rdp"}')
+    ran = dpbudget("import", "opacus", "silent.json", "-d", "1e-5", "--json")
+    assert ran.code == 4 and ran.json["status"] == "unbounded" and ran.json["result"]["tool_epsilon"] is None
+
+
 def test_check_of_many_releases_is_quick(dpbudget, budget) -> None:
     """Ten releases: twenty totals besides the sum; about 5 s of one core, minutes where all is computed again for each."""
     file = budget(*(named(f"r{i}", TRAIN.format(sigma=1 + i / 10)) for i in range(10)), epsilon=50)

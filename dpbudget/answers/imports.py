@@ -24,8 +24,9 @@ PRINTED = 0.01  # a tool prints two digits or more
 
 
 def _tool_epsilon(state: ImportedState, ledger: Ledger, delta: float) -> float | None:
-    """What the tool's RDP accountant prints, up to its own rounding; None where it is not RDP by a known rule."""
-    if state.accountant != "rdp" or state.sampling is Sampling.FIXED_SIZE:
+    """What the tool's RDP accountant prints, up to its own rounding; None where it is not RDP by a known rule, or no noise
+    leaves it nothing to print."""
+    if state.accountant != "rdp" or state.sampling is Sampling.FIXED_SIZE or ledger.unbounded:
         return None
     totals = [rdp.rdp_total(parts, FIXED_ORDERS) for parts in ledger.directions.values()]
     curve = np.max(totals, axis=0)
