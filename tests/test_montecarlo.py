@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from conftest import patience
@@ -103,6 +104,37 @@ def test_clopper_pearson_against_the_binomial_tail() -> None:
     assert tail == pytest.approx(1e-7, rel=1e-5)
     assert tail <= 1e-7
     assert success_upper(50, 50, 0.05) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "failure"),
+    [(10, 375_000, 5e-7), (368_021, 375_000, 5e-7), (999, 1000, 1e-10), (1, 10**9, 1e-9), (3, 40, 1e-100), (1, 2, 0.3)],
+)
+def test_clopper_pearson_is_never_below_the_exact_tail(successes: int, trials: int, failure: float) -> None:
+    """SciPy 1.11's inverse beta function answers the first with 0.036 in place of 9.4e-5; the bound is 1e-10 sharp."""
+
+    def tail(p: float) -> mpmath.mpf:
+        """Pr[Bin(trials, p) <= successes] from the largest term down."""
+        with mpmath.workdps(40):
+            odds = mpmath.mpf(p) / (1 - mpmath.mpf(p))
+            term = (
+                mpmath.binomial(trials, successes)
+                * mpmath.mpf(p) ** successes
+                * (1 - mpmath.mpf(p)) ** (trials - successes)
+            )
+            total, k = term, successes
+            while k and term > total * mpmath.mpf("1e-25"):
+                term *= k / (odds * (trials - k + 1))
+                total, k = total + term, k - 1
+            return total
+
+    p = success_upper(successes, trials, failure)
+    assert tail(p) <= failure < tail(p * (1 - 1e-10))
+
+
+def test_counts_beyond_all_sums_have_a_wider_bound() -> None:
+    """Pr[Bin(1e15, p) <= 4] = 0.001 at p = 1.4766e-14, by the law of small numbers."""
+    assert 1.4766e-14 < success_upper(4, 10**15, 1e-3) < 1.3 * 1.4766e-14
 
 
 # --- sampling --------------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
+from dpbudget.accounting.binomial import MOST_TRIALS, tails
 from dpbudget.errors import InputError
 
 Array = NDArray[np.float64]
@@ -105,7 +105,9 @@ def mean_interval(
 def success_upper(successes: int, trials: int, failure: float) -> float:
     """Upper end for a success probability that fails to cover with probability <= failure.
 
-    Clopper, Pearson 1934, Biometrika 26: the p at which `successes` or fewer have probability `failure`.
+    Clopper, Pearson 1934, Biometrika 26: the p at which `successes` or fewer have probability `failure`, from tails of
+    known error, since inverse beta functions are wrong by orders of magnitude in some versions of SciPy. Beyond
+    MOST_TRIALS trials Hoeffding's bound, which is a little wider.
     """
     if not (0 <= successes <= trials):
         raise InputError("counts", f"{successes} of {trials} is not a success count")
@@ -115,8 +117,15 @@ def success_upper(successes: int, trials: int, failure: float) -> float:
         return 1.0
     if successes == 0:
         return -math.expm1(math.log(failure) / trials) * (1 + ROUND_OFF)
-    # P(Bin(n, p) <= k) = I_{1-p}(n - k, k + 1); solved for 1 - p the level may be tiny without losing a digit.
-    return min(1.0, (1.0 - float(betaincinv(trials - successes, successes + 1, failure))) * (1 + 1e-9))
+    chernoff = _kl(successes / trials, -math.log(failure) / trials)[1]
+    if trials > MOST_TRIALS:
+        return chernoff
+
+    def rejected(p: float) -> bool:
+        return tails(successes, trials, p).below[1] <= failure
+
+    found = _bisect(rejected, min(chernoff, math.nextafter(1.0, 0.0)), successes / trials)
+    return found if rejected(found) else 1.0
 
 
 def needed(relative_variance: float, precision: float, confidence: float) -> int:
