@@ -5,7 +5,7 @@ relative accuracy in the tails and the two measures agree wherever they should. 
 
     mass_i = int_cell dP,   a_i = int_cell (1 - e^-d) dP = int_cell (r - y_i) dQ,   b_i = int_cell (y_{i+1} - r) dQ,
 
-r = e^L, y_i = e^{l_i}; b_i = (e^h - 1) mass_i - e^h a_i.
+r = e^L, y_i = e^{l_i}. Formally b_i = (e^h - 1) mass_i - e^h a_i, which keeps no digits: it is an integral of its own.
 """
 
 from __future__ import annotations
