@@ -96,6 +96,30 @@ def test_crossing_survives_infinities_and_plateaus() -> None:
     assert crossing(lambda x: 5.0, 1.0, 1.0, rising=False, low=1e-3, high=1e3) == pytest.approx(1e3)
 
 
+@pytest.mark.parametrize("below", [0.8000001, 0.9, 3.0, math.inf])
+def test_crossing_bisects_where_the_function_jumps(below: float) -> None:
+    """Epsilon falls to 0 where delta reaches the total variation. 22 halvings close the bracket at 2e-7."""
+    asked: list[float] = []
+
+    def epsilon(x: float) -> float:
+        asked.append(x)
+        return below + 1e-3 / x if x < 2 else 0.0
+
+    found = crossing(epsilon, 0.8, 1.0, rising=False, low=1e-3, high=1e3, relative=2e-7)
+    assert found == pytest.approx(2, rel=3e-7) and len(asked) <= 35
+
+
+def test_crossing_of_a_smooth_function_takes_a_few_steps() -> None:
+    asked: list[float] = []
+
+    def epsilon(x: float) -> float:
+        asked.append(x)
+        return math.expm1(1 / x**1.5)
+
+    found = crossing(epsilon, 0.1, 1.0, rising=False, low=1e-3, high=1e3, relative=2e-7)
+    assert found == pytest.approx(math.log1p(0.1) ** (-2 / 3), rel=1e-6) and len(asked) <= 10
+
+
 # --- what a report says of its inputs ---------------------------------------------------------------------------------
 
 

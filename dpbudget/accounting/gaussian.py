@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx
 
+from dpbudget.accounting.search import next_share
 from dpbudget.errors import InputError, NotCertified
 
 ROUND_OFF = sys.float_info.epsilon
@@ -201,8 +202,7 @@ def combined_sigma(sigmas: list[tuple[float, float]], side: int = -1) -> float:
 def falling_root(f: Callable[[float], float], low: float, high: float) -> float:
     """The root of a decreasing f with f(low) > 0 >= f(high), to about 4 units of round-off; no direction is promised.
 
-    Chandrupatla 1997 (Advances in Engineering Software 28): inverse quadratic steps inside a bracket, bisection where
-    they do not pay. Raises NotCertified if f turns NaN or the bracket does not close.
+    Steps by `next_share` inside a bracket. Raises NotCertified if f turns NaN or the bracket does not close.
     """
     a, b = low, high
     fa, fb = f(a), f(b)
@@ -224,12 +224,7 @@ def falling_root(f: Callable[[float], float], low: float, high: float) -> float:
         width = abs(b - a)
         if fa == 0.0 or fb == 0.0 or width <= 2 * reach:
             return best
-        t = 0.5
-        if math.isfinite(fa) and math.isfinite(fb) and math.isfinite(fc):
-            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-            if phi * phi < xi and (1 - phi) * (1 - phi) < 1 - xi:
-                t = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-        t = min(max(t, reach / width), 1 - reach / width)
+        t = min(max(next_share(a, b, c, fa, fb, fc), reach / width), 1 - reach / width)
     raise NotCertified("the search for a root did not converge")
 
 

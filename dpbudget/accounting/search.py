@@ -78,6 +78,18 @@ class DecimalGrid:
         return index if self.value(index) <= value else index - 1
 
 
+def next_share(a: float, b: float, c: float, fa: float, fb: float, fc: float) -> float:
+    """Where to look next for a root between a and b, as a share of the way from a to b; c is the point given up last.
+
+    Chandrupatla 1997 (Advances in Engineering Software 28): inverse quadratic interpolation where the three values are
+    fit for it, the middle where not, values that are infinite included.
+    """
+    xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+    if phi * phi < xi and (1 - phi) * (1 - phi) < 1 - xi:
+        return fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+    return 0.5
+
+
 def crossing(
     function: Callable[[float], float],
     target: float,
@@ -91,8 +103,8 @@ def crossing(
 ) -> float:
     """About where a monotone positive function crosses `target`, on [low, high]; a guess, never a proof.
 
-    Works on logarithms of argument and value: doubling steps to bracket, then regula falsi with the Illinois weight,
-    bisection where that stalls. Values of 0, infinity and NaN count as very small, very large and very large.
+    Works on logarithms of argument and value: doubling steps to bracket, then `next_share`. Values of 0, infinity and NaN
+    count as very small, very large and very large.
     """
 
     def height(x: float) -> float:
@@ -115,16 +127,18 @@ def crossing(
             return math.exp(x)
         y_other = height(other)
         used, step = used + 1, step * 2
-    a, b, ya, yb = (x, other, y, y_other) if y <= y_other else (other, x, y_other, y)
-    kept = 0
-    while abs(b - a) > relative and used < evaluations and ya < 0 < yb:
-        middle = (a + b) / 2 if used % 10 == 9 else (a * yb - b * ya) / (yb - ya)
-        value = height(middle)
+    a, b, ya, yb = x, other, y, y_other
+    t = ya / (ya - yb) if ya != yb else 0.5
+    while ya * yb < 0 and abs(b - a) > relative and used < evaluations:
+        x = a + min(max(t, relative / abs(b - a) / 2), 1 - relative / abs(b - a) / 2) * (b - a)
+        y = height(x)
         used += 1
-        if abs(value) < relative / 10:
-            return math.exp(middle)
-        if value < 0:
-            a, ya, yb, kept = middle, value, yb / 2 if kept < 0 else yb, -1
+        if y * ya > 0:
+            c, yc = a, ya
         else:
-            b, yb, ya, kept = middle, value, ya / 2 if kept > 0 else ya, 1
+            c, b, yc, yb = b, a, yb, ya
+        a, ya = x, y
+        if abs(ya) < relative / 10:
+            break
+        t = next_share(a, b, c, ya, yb, yc)
     return math.exp(a if abs(ya) < abs(yb) else b)
