@@ -69,6 +69,14 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5) -> B
         found = fourier.single_jump_epsilon(kept, log_delta)
         return found if 0 < found < (best.upper if best else np.inf) else _finite_upper(best)
 
+    asked: set[float | None] = set()
+
+    def by_mesh(near: float | None) -> Ends:
+        if near in asked:
+            raise NotCertified("")  # the same mesh again
+        asked.add(near)
+        return mesh.mesh_epsilon(kept, delta, tolerance, near)
+
     found = _first_sharp(
         [
             lambda best: by_fourier(None, 1e-3),
@@ -76,9 +84,9 @@ def certify_epsilon(parts: Parts, delta: float, *, tolerance: float = 1e-5) -> B
             lambda best: by_fourier(_finite_upper(best), 1e-5),
         ],
         [
-            lambda best: mesh.mesh_epsilon(kept, delta, tolerance),
-            lambda best: mesh.mesh_epsilon(kept, delta, tolerance, jump(best)),
-            lambda best: mesh.mesh_epsilon(kept, delta, tolerance, _finite_upper(best)),
+            lambda best: by_mesh(None),
+            lambda best: by_mesh(jump(best)),
+            lambda best: by_mesh(_finite_upper(best)),
             lambda best: _crude(kept, delta),
         ],
         tolerance,
