@@ -26,11 +26,19 @@ LONG = ("verify", "-s", "1", "-q", "0.01", "-t", "1000", "-d", "1e-5", "--sample
 PATIENT = 60.0  # seconds until a process that hangs is given up
 
 
-def start(line: Sequence[str], folder: Path, **streams: Any) -> subprocess.Popen[bytes]:
+def start(line: Sequence[str], folder: Path, *, terminal: bool = False, **streams: Any) -> subprocess.Popen[bytes]:
+    """The program by itself; terminal: stdin becomes the terminal that controls it."""
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what runs in a shell's background is born to ignore it
+        if terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     environment = {k: v for k, v in os.environ.items() if k not in ("GITHUB_ACTIONS", "FORCE_COLOR", "NO_COLOR")}
     return subprocess.Popen(
-        [*PROGRAM, *line], cwd=folder, env={**environment, "TERM": "vt100", "OPENBLAS_NUM_THREADS": "1"}, **streams
-    )
+        [*PROGRAM, *line], cwd=folder, env={**environment, "TERM": "vt100", "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=prepare, start_new_session=terminal, **streams,
+    )  # fmt: skip
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
@@ -123,10 +131,7 @@ def until(terminal: int, mark: bytes, seen: bytes = b"") -> bytes:
 def terminal_of(line: Sequence[str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """The program in the foreground of a terminal of its own."""
     outer, inner = pty.openpty()
-    process = start(
-        line, folder, stdin=inner, stdout=inner, stderr=inner, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )  # fmt: skip
+    process = start(line, folder, terminal=True, stdin=inner, stdout=inner, stderr=inner)
     os.close(inner)
     return process, outer
 

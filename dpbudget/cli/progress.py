@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dpbudget.cli import streams
+
+SHOW_CURSOR = "\x1b[?25h"
 Progress = Callable[[int, int], None]
 """(done, of how many)."""
 
@@ -18,10 +21,17 @@ def bar(what: str, *, hidden: bool) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
+    # Ctrl-C may leave rich's console in the midst of a buffer, and what is written through it is lost from then on.
+    # So stderr stays what it is, and the cursor comes back without rich.
     console = Console(stderr=True)
+    drawn = Bar(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     try:
-        with Bar(console=console, transient=True) as drawn:
-            task = drawn.add_task(what, total=None)
-            yield lambda done, total: drawn.update(task, completed=done, total=total)
+        drawn.start()
+        task = drawn.add_task(what, total=None)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)
     finally:
-        console.show_cursor()  # Ctrl-C in the midst of the bar's own start leaves it hidden
+        try:
+            drawn.stop()
+        finally:
+            if not console.is_dumb_terminal:
+                streams.tell(SHOW_CURSOR)
