@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpbudget.accounting.binomial import log_mass
 from dpbudget.accounting.gaussian import ROUND_OFF
+from dpbudget.binomial import log_mass
 from dpbudget.errors import NotCertified
 
 Array = NDArray[np.float64]

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbudget.accounting import mesh
-from dpbudget.accounting.binomial import MOST_TRIALS, Tails, tails
 from dpbudget.accounting.discrete_pairs import AtomicPair
 from dpbudget.accounting.discretise import discretise, panel_edges
 from dpbudget.accounting.gaussian_pairs import SampledGaussianAdd, SampledGaussianRemove
@@ -32,6 +31,7 @@ from dpbudget.accounting.replace_pairs import (
     fixed_size_replace_pair,
     fixed_size_zero_out_pairs,
 )
+from dpbudget.binomial import MOST_TRIALS, Tails, tails
 from dpbudget.errors import InputError
 from dpbudget.model import Adjacency, Interval
 

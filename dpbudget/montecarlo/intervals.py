@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbudget.accounting.binomial import MOST_TRIALS, tails
+from dpbudget.binomial import MOST_TRIALS, tails
 from dpbudget.errors import InputError
 
 Array = NDArray[np.float64]

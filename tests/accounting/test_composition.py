@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from conftest import patience
 
-from dpbudget.accounting import binomial, composition, gaussian, kov
+from dpbudget import binomial
+from dpbudget.accounting import composition, gaussian, kov
 from dpbudget.accounting.composition_rules import LEAST_SLACK, Steps, left, total_delta
 from dpbudget.errors import InputError, NotCertified
 

@@ -1,4 +1,4 @@
-"""Binomial probabilities with a known error: the mass of one count, and both tails beyond a count.
+"""Binomial probabilities with a known error: the mass of one count, and both tails beyond a count. Plain numerics.
 
 The mass comes from deviances (Loader 2000, "Fast and accurate computation of binomial probabilities"), never from
 differences of log-gammas, which lose 1e-6 at n = 1e9; tails are sums of positive masses, so that nothing cancels.
