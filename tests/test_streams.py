@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import select
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from dpbudget.cli import shell
+from dpbudget.cli import progress, shell
 from dpbudget.render import FORMATS
 
 PROGRAM = (sys.executable, "-m", "dpbudget")
@@ -136,6 +138,35 @@ def terminal_of(line: Sequence[str], folder: Path) -> tuple[subprocess.Popen[byt
     return process, outer
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("moment", ["show_cursor", "push_render_hook", "pop_render_hook", "clear_live", "print"])
+def test_control_c_while_the_bar_comes_or_goes(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits: rich can't take away a bar that is half there. The terminal is left as it was."""
+    terminal, real, sent = Terminal(), getattr(Console, moment), []
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        if not sent:
+            sent.append(moment)
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "vt100")
+    monkeypatch.setattr(Console, moment, interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), progress.bar("losses", hidden=False) as report:
+            report(1, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sent and terminal.getvalue().endswith(progress.SHOW_CURSOR)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_control_c_in_the_midst_of_a_computation(tmp_path: Path) -> None:
     """One word, 130, the cursor back, the old file as it was; a key held down breaks nothing off."""
     report = tmp_path / "report.txt"
@@ -150,6 +181,7 @@ def test_control_c_in_the_midst_of_a_computation(tmp_path: Path) -> None:
         assert code_of(process) == 130
     finally:
         process.kill()
+        process.wait()
         os.close(terminal)
     assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l") and b"Traceback" not in seen
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.txt", "old")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,12 +27,22 @@ def bar(what: str, *, hidden: bool) -> Iterator[Progress]:
     console = Console(stderr=True)
     drawn = Bar(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     try:
-        drawn.start()
-        task = drawn.add_task(what, total=None)
+        with _undisturbed():
+            drawn.start()
+            task = drawn.add_task(what, total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)
     finally:
-        try:
+        with _undisturbed():
             drawn.stop()
-        finally:
             if not console.is_dumb_terminal:
                 streams.tell(SHOW_CURSOR)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until the end: a bar that is half there can't be taken away."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
