@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from dpbudget.cli import streams
 
@@ -40,9 +42,20 @@ def bar(what: str, *, hidden: bool) -> Iterator[Progress]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits until the end: a bar that is half there can't be taken away."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Ctrl-C waits until the end: a bar that is half there can't be taken away.
+
+    By the handler and not by a mask, which would hold for this thread alone while any other takes the signal.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        # It is ignored, as in a shell's background, or interrupts another thread.
+        yield
+        return
+    waiting: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            before(*waiting[0])
