@@ -194,6 +194,15 @@ def test_schema_notices_a_changed_contract(dpbudget, folder: Path) -> None:
 # --- budget files -----------------------------------------------------------------------------------------------------
 
 RELEASE = '\n[[release]]\nname = "a"\n'
+TUNING = """[[release]]
+name = "search"
+mechanism = "tuning"
+law = "fixed"
+trials = {}
+noise_multiplier = 1.1
+sampling_rate = 0.01
+steps = 10
+"""
 VALID = {
     "design": DESIGN,
     "template": template(),
@@ -208,6 +217,7 @@ VALID = {
     ),
     "guarantees": f'{HEAD}adaptive = false{RELEASE}mechanism = "zcdp"\nrho = 0.1\npartition = "x"\n',
     "defaults": f'{HEAD}[defaults]\nmechanism = "pure-dp"\nepsilon = 0.1\nstatus = "spent"\n{RELEASE}',
+    "trials": HEAD + TUNING.format(2),
 }
 INVALID = {
     "empty": "",
@@ -238,6 +248,7 @@ INVALID = {
     f"truth_probability = 0.{'9' * 20}\n",
     "certain truth": f'{HEAD}{RELEASE}mechanism = "randomized-response"\ncategories = 3\ntruth_probability = 1\n',
     "count": f'{HEAD}{RELEASE}mechanism = "pure-dp"\nepsilon = 1\ncount = -1\n',
+    "half a trial": HEAD + TUNING.format(2.5),
 }
 
 
