@@ -157,6 +157,8 @@ class Tally:
                 value, error = true_log_delta(case, end, work)
             if not error < STABLE:
                 raise reference.Unstable(f"the reference moves by {error}")
+            if value == -math.inf and end < sum(n * pair.largest_loss for pair, n in case.parts):
+                raise reference.Unstable("the reference finds no delta below the largest loss")
             # three times the observed change, and the round-off of a sum of a hundred thousand terms
             if sign * (value - target) < -(3 * error + 3e-11):
                 self.wrong.append(f"{case}: {bracket} but log delta there is {value}, off {error}")
