@@ -148,19 +148,10 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
             near = meant(name, known, PARAMETERS)
             raise InputError(name, "is not a parameter of a run", hint=f"Did you mean {near}?" if near else "")
     given = {name: value for name, value in given.items() if value is not None}
-    sampling = Sampling(checks.choice("sampling", given.get("sampling", "poisson"), Sampling))
-    adjacency_name = given.get("adjacency") or str(DEFAULT_ADJACENCY[sampling])
-    adjacency = Adjacency(checks.choice("adjacency", adjacency_name, Adjacency))
+    common = _setting(given)
+    sampling = common["sampling"]
     if unknown == "sampling_rate":
         checks.free_rate(sampling)
-    common: dict[str, Any] = {
-        "sampling": sampling,
-        "adjacency": adjacency,
-        "unit": checks.choice("unit", given.get("unit", "example"), UNITS),
-        "group_size": checks.whole("group_size", given.get("group_size", 1), most=1000),
-        "max_batch": checks.records("max_batch", given["max_batch"]) if "max_batch" in given else None,
-        "microbatches": bool(given.get("microbatches", False)),
-    }
     given["loader"] = checks.choice("loader", given.get("loader", "exact"), derive.LOADERS)
     given["noise_on"] = checks.choice("noise_on", given.get("noise_on", "sum"), ("sum", "mean"))
     if history:
@@ -174,6 +165,24 @@ def resolve(given: Mapping[str, Any], *, unknown: str = "", history: Sequence[tu
     if "epochs" in given:
         common["epochs"] = float(checks.number("epochs", given["epochs"]))
     return Run(sampling_rate=rate, steps=steps, derived=derived, **common)
+
+
+def setting(given: Mapping[str, Any]) -> Run:
+    """What holds for a run whatever its numbers are: sampling, neighbours, unit. Raises InputError as `resolve`."""
+    return Run(**_setting({name: value for name, value in given.items() if value is not None}))
+
+
+def _setting(given: Mapping[str, Any]) -> dict[str, Any]:
+    sampling = Sampling(checks.choice("sampling", given.get("sampling", "poisson"), Sampling))
+    adjacency = given.get("adjacency") or str(DEFAULT_ADJACENCY[sampling])
+    return {
+        "sampling": sampling,
+        "adjacency": Adjacency(checks.choice("adjacency", adjacency, Adjacency)),
+        "unit": checks.choice("unit", given.get("unit", "example"), UNITS),
+        "group_size": checks.whole("group_size", given.get("group_size", 1), most=1000),
+        "max_batch": checks.records("max_batch", given["max_batch"]) if "max_batch" in given else None,
+        "microbatches": bool(given.get("microbatches", False)),
+    }
 
 
 def _history(given: Mapping[str, Any], history: Sequence[tuple[float, float, int]], common: dict[str, Any]) -> Run:

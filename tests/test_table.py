@@ -143,3 +143,12 @@ def test_one_run_of_a_search_and_of_a_simulation_by_the_accountant_that_was_aske
     small = ("simulate", "-e", "3", "-n", "200", "-b", "20", "-E", "1", "-C", "1", "-d", "1e-4", "-r", "1", "--json")
     by = {name: dpbudget(*small, "-a", name).json["result"]["runs"][0]["noise_multiplier"] for name in ("pld", "rdp")}
     assert by["rdp"] > by["pld"]
+
+
+def test_a_table_without_an_answer_assumes_what_was_said(dpbudget) -> None:
+    """No cell describes a run: what was given still holds, and no default stands for it."""
+    line = ("table", "-e", 3, "-s", 1, "-t", "100,1000", "-d", "1e-5", "--sampling", "shuffle")
+    ran = dpbudget(*line, "--json")
+    assert ran.code == 2 and all("no sampling rate" in row["error"] for row in ran.json["result"]["rows"])
+    assert (ran.json["assumptions"]["sampling"], ran.json["assumptions"]["adjacency"]) == ("shuffle", "zero-out")
+    assert "Poisson" not in dpbudget(*line).out

@@ -17,7 +17,7 @@ from dpbudget.checks import real
 from dpbudget.errors import DpbudgetError, InputError
 from dpbudget.model import Guarantee, Interval, Kind
 from dpbudget.report import Cell, Notice, Quantity, Range, Report, Rounding, Table, interval_json
-from dpbudget.run import Run, resolve
+from dpbudget.run import Run, resolve, setting
 
 Progress = Callable[[int, int], None]
 WHOLE = ("steps", "batch_size", "dataset_size")
@@ -204,7 +204,7 @@ def _report(
         warnings.append(Notice("cells-failed", f"{failed} of {len(rows)} cells have no answer; each says why"))
     warnings += [Notice("estimate", f"{name} is an estimate and proves nothing", "Use pld.") for name in estimates]
     exit_code = 130 if interrupted else 3 if exceeded else 4 if only_estimates else 2 if failed == len(rows) > 0 else 0
-    sample = question.sample or Run()
+    sample = question.sample or setting(question.given)
     names = ",".join(question.accountants)
     listed = {name: [_plain(name, v) for v in axes[name]] for name in axes}
     return Report(
