@@ -10,6 +10,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.special
 
 from dpbudget.accounting import gaussian, mesh
@@ -439,3 +440,39 @@ def test_the_coarsest_meshes_hold_the_truth(sigma: float, steps: int) -> None:
             s, e = mpmath.mpf(sigma) / mpmath.sqrt(steps), mpmath.mpf(float(epsilon))
             truth = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
         assert evaluate(found[0], float(epsilon), -1) <= truth <= evaluate(found[1], float(epsilon), 1)
+
+
+@pytest.mark.parametrize("below", [0.0244313, 0.0022401])
+def test_near_the_largest_loss_against_the_drops_from_it(below: float) -> None:
+    """Where almost no step may lose anything: the drops log(1 + q r / (1 - q)) on a lattice of their own, rounded either way.
+
+    The truth lies between the two, a factor of 1.4 apart or less: an exponentially tilted power of one law by FFT, no part
+    of which the engine has.
+    """
+    sigma, rate, steps = 0.12, 0.00314, 142_336
+    epsilon = -steps * math.log1p(-rate) - below
+    cell, tiny, count = below / 6e4, 1e-10, 2**17
+    edges = np.append(tiny, cell * np.arange(1, count + 1))
+    x = (2 * sigma**2 * np.log(np.expm1(edges) * (1 - rate) / rate) + 1) / 2
+    cumulative = scipy.special.ndtr(x / sigma)
+    ends = []
+    for up in (1, 0):
+        mass = np.zeros(count + 1)
+        mass[0] = cumulative[0]
+        mass[up : count + up] += np.diff(cumulative)
+        drops = cell * np.arange(mass.size)
+
+        def mean(tilt: float, mass: np.ndarray = mass, drops: np.ndarray = drops) -> float:
+            tilted = mass * np.exp(-tilt * drops)
+            return float(steps * (tilted @ drops) / tilted.sum())
+
+        tilt = scipy.optimize.brentq(lambda t, mean=mean: mean(t) - below / 2, 1.0, 1e7)
+        tilted = mass * np.exp(-tilt * drops)
+        power = np.fft.irfft(np.fft.rfft(tilted / tilted.sum(), 2 * count) ** steps)
+        total = cell * np.arange(power.size) + up * steps * tiny
+        gain = -np.expm1(np.minimum(total - below, 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            weight = np.where(gain > 0, np.exp(steps * np.log(tilted.sum()) + tilt * total), 0.0)
+        ends.append(float(power @ (gain * weight)))
+    found = certify_delta([(SampledGaussianAdd(sigma, rate), steps)], epsilon, tolerance=1e-4)
+    assert ends[0] < found.lower <= found.upper < ends[1] < 1.5 * ends[0]
