@@ -76,9 +76,8 @@ def window(parts: Sequence[Tilted], step: float) -> tuple[int, int]:
     ends = []
     for sign in (1, -1):
         groups = [_grouped(part, sign) for part in parts]
-        variance = sum(
-            n * (float(m @ i**2) - float(m @ i) ** 2) for m, i, n in groups
-        )  # in cells: step^2 can underflow
+        # in cells, since step^2 can underflow
+        variance = sum(n * (float(m @ i**2) - float(m @ i) ** 2) for m, i, n in groups)
         scale = np.sqrt(2 * -LOG_OUTSIDE / max(variance, 1.0)) / step
         theta = scale * np.exp(np.linspace(-8.0, 2.0, 31))
         bound = np.full(theta.shape, -LOG_OUTSIDE + sum(8 * ROUND * part.count * part.mass.size for part in parts))

@@ -41,9 +41,8 @@ CUT_ROUNDS = 4
 CUTS = (1e-9, 1e-3, 0.1, 0.5, 0.8)
 REFINE = (4.0, 16.0)  # finer panels, where the best order is beyond what the panels resolve
 MAX_NODES = 40_000  # no refinement above this
-UNSEEN = (
-    1e-32  # covers the panels left out of a whole moment, where three densities are below e^-80 of their largest value
-)
+UNSEEN = 1e-32
+"""Covers the panels left out of a whole moment, where three densities are below e^-80 of their largest value."""
 ROUND = 4e-15  # covers the round-off of the few operations after the moments, relative to the sum of their sizes
 
 
