@@ -216,6 +216,14 @@ def test_what_is_no_baseline(dpbudget, budget, content: str) -> None:
     assert ran.code == 2 and ran.err.startswith("error: --baseline: old.json ")
 
 
+def test_a_table_is_no_baseline(dpbudget, budget) -> None:
+    """The way out is that of a baseline, not of a state to import."""
+    file = budget(named("training", TRAIN.format(sigma=1.1)), epsilon=50)
+    Path("old.csv").write_text("sigma,q\n1,2\n")
+    ran = dpbudget("check", file, "--baseline", "old.csv")
+    assert ran.code == 2 and "old.csv is not JSON" in ran.err and "Name a report of dpbudget check --json." in ran.err
+
+
 # --- adaptive, parallel -----------------------------------------------------------------------------------------------
 
 

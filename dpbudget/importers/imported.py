@@ -96,10 +96,11 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def read_json(path: Path, *, number: Callable[[str], Any], constant: Callable[[str], Any]) -> Any:
+def read_json(path: Path, *, number: Callable[[str], Any], constant: Callable[[str], Any], hint: str = "") -> Any:
     """The value of a JSON file; `number` makes decimals of their text, `constant` makes something of NaN and Infinity.
 
-    Raises InputError where it cannot be read, is not JSON, or holds more than MAX_VALUES values.
+    hint: the way out where it is no JSON. Raises InputError there, where it cannot be read, and where it holds more than
+    MAX_VALUES values.
     """
     data = read_bytes(path)
     if data.count(b",") >= MAX_VALUES:
@@ -110,8 +111,7 @@ def read_json(path: Path, *, number: Callable[[str], Any], constant: Callable[[s
         reason = "it is nested too deeply"
     except ValueError as error:
         reason = one_line(str(error)[:100])
-    way_out = f"For a CSV: dpbudget import csv {shown(path)}." if path.suffix == ".csv" else ""
-    raise InputError("", f"{shown(path)} is not JSON: {reason}", hint=way_out)
+    raise InputError("", f"{shown(path)} is not JSON: {reason}", hint=hint)
 
 
 def unreadable(path: Path, error: Exception) -> InputError:

@@ -166,7 +166,8 @@ def _roots(path: Path) -> Iterator[object]:
 
 
 def _json(path: Path) -> Any:
-    return read_json(path, number=Decimal, constant=Decimal)
+    way_out = f"For a CSV: dpbudget import csv {shown(path)}." if path.suffix == ".csv" else ""
+    return read_json(path, number=Decimal, constant=Decimal, hint=way_out)
 
 
 def _plain(value: object) -> object:
